@@ -1,0 +1,1 @@
+"""Muster: batch admission of whole GPU job groups."""

@@ -1,0 +1,1 @@
+"""PostgreSQL, the truth: tables and statements. Functions take an open connection and never commit."""

@@ -1,0 +1,1 @@
+"""The processes: admission worker, dispatcher, ticker, and the stack that starts them."""

@@ -1,0 +1,1 @@
+"""Backends that run members: one protocol, several launchers."""
