@@ -1,1 +1,5 @@
 """Muster: batch admission of whole GPU job groups."""
+
+from __future__ import annotations
+
+__version__ = "0.1.0"

@@ -1,0 +1,76 @@
+# `make` lists the targets. Every target sets up what it needs; a repeated set-up does nothing.
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+# The Python to make .venv with; empty: the first new enough one on PATH.
+PYTHON ?=
+VENV := .venv
+PY := $(VENV)/bin/python
+STAMP := $(VENV)/installed
+SOURCES := $(wildcard service workers simulation migrations examples bench scripts tests)
+PYTEST_ARGS ?=
+
+.PHONY: help
+help: ## List the targets
+	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
+
+.PHONY: setup
+setup: $(STAMP) ## Make .venv with everything (PYTHON=/path/to/python3 to choose)
+	@:
+
+$(STAMP): requirements/dev.txt pyproject.toml
+	@sh scripts/setup.sh $(STAMP) $(PYTHON)
+
+.PHONY: demo
+demo: $(STAMP) ## Run the main job: two gangs of six on eight GPUs
+	@$(PY) -m examples.demo
+
+.PHONY: up
+up: $(STAMP) ## Run the whole stack on this machine
+	@$(VENV)/bin/muster up
+
+.PHONY: check
+check: $(STAMP) ## Lint, format check, types, layers, structure
+	$(VENV)/bin/ruff check .
+	$(VENV)/bin/ruff format --check .
+	$(VENV)/bin/mypy $(SOURCES)
+	$(VENV)/bin/lint-imports
+	$(PY) -m pytest -q tests/unit/test_structure.py tests/unit/test_requirements.py
+
+.PHONY: format
+format: $(STAMP) ## Format the code and apply safe lint fixes
+	$(VENV)/bin/ruff check --fix .
+	$(VENV)/bin/ruff format .
+
+.PHONY: test
+test: $(STAMP) ## Run the tests (PYTEST_ARGS='-k word' to choose)
+	$(PY) -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
+
+.PHONY: test-redis
+test-redis: $(STAMP) ## Run the inventory tests on a Redis server from the system
+	@if [ -x "$${MUSTER_TEST_REDIS:-/usr/bin/redis-server}" ]; then \
+		MUSTER_TEST_REDIS="$${MUSTER_TEST_REDIS:-/usr/bin/redis-server}" $(PY) -m pytest tests/integration/inventory $(PYTEST_ARGS); \
+	else \
+		echo "skipped: no $${MUSTER_TEST_REDIS:-/usr/bin/redis-server} here (Debian: apt-get install redis-server)"; \
+	fi
+
+.PHONY: openapi
+openapi: $(STAMP) ## Write openapi/openapi.json from the code
+	@mkdir -p openapi
+	@$(PY) -m service.api.openapi > openapi/openapi.json.new
+	@mv openapi/openapi.json.new openapi/openapi.json
+
+.PHONY: migrate
+migrate: $(STAMP) ## Bring the database of MUSTER_DATABASE_URL to the newest schema
+	@$(VENV)/bin/muster migrate
+
+ifneq ($(wildcard bench),)
+.PHONY: bench
+bench: $(STAMP) ## Measure and compare with the limits
+	@$(PY) -m bench
+endif
+
+.PHONY: requirements
+requirements: $(STAMP) ## Pin requirements/*.txt anew from pyproject.toml
+	@sh scripts/pin_requirements.sh $(PY)
