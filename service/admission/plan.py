@@ -1,0 +1,79 @@
+"""What a cycle decided. The plan leaves nothing to choose; commit checks it against the present."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from service.domain.node import Place
+from service.domain.reasons import Code
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admission:
+    """One unit and exactly where it goes.
+
+    `unit_id` is the admitted unit: for a member split off a waiting range, its own id, while
+    `from_unit_id` is the row that waited. `version` is that row's version, for compare-and-set.
+    `index` is the member index of an independent unit, 0 for a gang. Amounts by node are for the
+    ledger; `usage` is by quota resource.
+    """
+
+    unit_id: int
+    from_unit_id: int
+    group_id: int
+    queue_id: int
+    shape_id: int
+    pool_id: int
+    index: int
+    attempt: int
+    version: int
+    places: tuple[Place, ...]
+    usage: Mapping[str, int]
+    cpus_milli_by_node: Mapping[int, int]
+    memory_mib_by_node: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blocker:
+    """One code of a verdict. `need` is the class's own number; what it is compared with is shared
+    by many and joined when read: `have_key` and `limit_key` name entries of `Plan.numbers`."""
+
+    code: Code
+    need: int | None = None
+    have_key: str | None = None
+    limit_key: str | None = None
+    scope: Mapping[str, str] = field(default_factory=dict)
+    holders: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Waiting:
+    """One entry of a queue's order: a waiting row, at its place. `verdict` indexes
+    `QueueVerdict.verdicts`; `is_eligible` False has no position (held, backing off)."""
+
+    group_id: int
+    unit_id: int
+    verdict: int
+    is_eligible: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueVerdict:
+    """What readers see of a queue: the order in which the next cycle considers what waits, and
+    one list of blockers for each class, ranked."""
+
+    queue_id: int
+    order: tuple[Waiting, ...]
+    verdicts: tuple[tuple[Blocker, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Plan:
+    """`queues` holds a verdict for each queue in which something waits. `numbers` are shared
+    amounts (free on the nodes that a class allows, quota in use, quota ceilings)."""
+
+    config_version: int
+    admissions: tuple[Admission, ...]
+    queues: Mapping[int, QueueVerdict]
+    numbers: Mapping[str, int]

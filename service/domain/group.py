@@ -1,0 +1,98 @@
+"""What is submitted as one: the group as its owner wrote it, checked once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from service.domain.resources import Resources
+from service.domain.shape import RoleShape, Scheduling, Shape
+
+
+class OnMemberLoss(StrEnum):
+    """`restart_group` starts all members again in place; `fail` ends the group."""
+
+    RESTART_GROUP = "restart_group"
+    FAIL = "fail"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Role:
+    """Members of one shape inside a group, with what each of them runs."""
+
+    name: str
+    count: int
+    min_count: int
+    requests: Resources
+    models: tuple[str, ...] = ()
+    min_gpu_memory_gib: int = 0
+    node_labels: Mapping[str, str] = field(default_factory=dict)
+    command: tuple[str, ...] = ()
+    workdir: str | None = None
+    image: str | None = None
+    env: Mapping[str, str] = field(default_factory=dict)
+    secrets: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    def shape(self) -> RoleShape:
+        return RoleShape(
+            name=self.name,
+            count=self.count,
+            min_count=self.min_count,
+            requests=self.requests,
+            models=self.models,
+            min_gpu_memory_mib=self.min_gpu_memory_gib * 1024,
+            node_labels=tuple(sorted(self.node_labels.items())),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recovery:
+    """What happens when a member is lost. `backoff_seconds` is waited after an eviction that no
+    other group caused; `seat_timeout_seconds` bounds a restart in place."""
+
+    on_member_loss: OnMemberLoss = OnMemberLoss.RESTART_GROUP
+    max_restarts: int = 3
+    backoff_seconds: int = 30
+    seat_timeout_seconds: int = 600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupSpec:
+    """A whole group. Times in seconds; `queue` is a queue's name."""
+
+    name: str
+    queue: str = "default"
+    priority: int = 0
+    scheduling: Scheduling = Scheduling.GANG
+    roles: tuple[Role, ...]
+    topology_required: str | None = None
+    topology_preferred: str | None = None
+    time_limit_seconds: int | None = None
+    start_timeout_seconds: int | None = 600
+    grace_seconds: int = 30
+    recovery: Recovery = field(default_factory=Recovery)
+    is_preemptible: bool = True
+    labels: Mapping[str, str] = field(default_factory=dict)
+    allows_infeasible: bool = False
+
+    @property
+    def member_count(self) -> int:
+        return sum(role.count for role in self.roles)
+
+    def shape(self) -> Shape:
+        return Shape(
+            scheduling=self.scheduling,
+            roles=tuple(role.shape() for role in self.roles),
+            required=self.topology_required,
+            preferred=self.topology_preferred,
+        )
+
+    def role_of(self, member: int) -> tuple[int, Role]:
+        """Position and role of a member; members are numbered 0, 1, ... through the roles."""
+        first = 0
+        for position, role in enumerate(self.roles):
+            if member < first + role.count:
+                return position, role
+            first += role.count
+        raise IndexError(f"the group has {self.member_count} members, not {member + 1}")

@@ -1,0 +1,62 @@
+"""Why a unit is not admitted: a closed list of codes, each with numbers.
+
+Codes, families and their order are the architecture's section 7. The first reason of a list is
+the one to look at: what only its owner or an operator can change comes before what time changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+
+class Code(StrEnum):
+    NEVER_FITS = "NeverFits"
+    QUEUE_MISSING = "QueueMissing"
+    QUEUE_STOPPED = "QueueStopped"
+    NO_MATCHING_FLAVOR = "NoMatchingFlavor"
+    ON_HOLD = "OnHold"
+    DEPENDENCY_PENDING = "DependencyPending"
+    BACKING_OFF = "BackingOff"
+    DISPATCH_REFUSED = "DispatchRefused"
+    QUOTA_EXCEEDED = "QuotaExceeded"
+    BORROWING_LIMIT = "BorrowingLimit"
+    LENDING_LIMIT = "LendingLimit"
+    INSUFFICIENT_GPUS = "InsufficientGpus"
+    INSUFFICIENT_CPU = "InsufficientCpu"
+    INSUFFICIENT_MEMORY = "InsufficientMemory"
+    FRAGMENTED = "Fragmented"
+    TOPOLOGY_UNSATISFIED = "TopologyUnsatisfied"
+    NODES_UNAVAILABLE = "NodesUnavailable"
+    DEVICES_UNHEALTHY = "DevicesUnhealthy"
+    PREEMPTION_IN_PROGRESS = "PreemptionInProgress"
+    HELD_FOR_CLAIM = "HeldForClaim"
+    WAITING_FOR_TURN = "WaitingForTurn"
+    PENDING_EVALUATION = "PendingEvaluation"
+
+
+_RANK = {code: rank for rank, code in enumerate(Code)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reason:
+    """One blocker. `need`, `have` and `limit` are in the unit of the resource that `scope` names
+    (GPUs, thousandths of a CPU, MiB); `scope` holds queue, flavor, level, nodes and the like;
+    `holders` are public ids of groups."""
+
+    code: Code
+    message: str
+    need: int | None = None
+    have: int | None = None
+    limit: int | None = None
+    scope: Mapping[str, str] = field(default_factory=dict)
+    holders: tuple[str, ...] = ()
+    since: datetime | None = None
+    cycle_id: int | None = None
+
+
+def rank(code: Code) -> int:
+    """Position of a code in every list of reasons, the most decisive first."""
+    return _RANK[code]

@@ -1,0 +1,75 @@
+"""The shape of a group: all that decides where it could be placed, and nothing else.
+
+Groups of equal shape in one queue are one class for the planner, so a shape is stored once and
+named by its digest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from service.domain.resources import CPUS, MEMORY, Resources
+
+
+class Scheduling(StrEnum):
+    """`gang`: members need each other. `independent`: each member is useful alone."""
+
+    GANG = "gang"
+    INDEPENDENT = "independent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleShape:
+    """Members of one role, for the planner. `models` in order of preference, empty for any.
+
+    `node_labels` are sorted (label, value) pairs that a node must have; `min_gpu_memory_mib` 0
+    for any. Members without GPUs have neither models nor GPU memory.
+    """
+
+    name: str
+    count: int
+    min_count: int
+    requests: Resources
+    models: tuple[str, ...] = ()
+    min_gpu_memory_mib: int = 0
+    node_labels: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shape:
+    """What the planner sees of a group. `required`/`preferred` are names of topology levels."""
+
+    scheduling: Scheduling
+    roles: tuple[RoleShape, ...]
+    required: str | None = None
+    preferred: str | None = None
+
+    @property
+    def member_count(self) -> int:
+        return sum(role.count for role in self.roles)
+
+    @property
+    def is_gang(self) -> bool:
+        return self.scheduling is Scheduling.GANG
+
+    def total(self) -> Resources:
+        """What one unit asks for: a whole gang, or one member of an independent group."""
+        if not self.is_gang:
+            return self.roles[0].requests
+        total = Resources()
+        for role in self.roles:
+            total = total.plus(role.requests.times(role.count))
+        return total
+
+
+def usage_of(shape: Shape, models: dict[int, dict[str, int]]) -> dict[str, int]:
+    """Amounts by quota resource for one placed unit; `models`: role position -> model -> GPUs."""
+    total = shape.total()
+    usage: dict[str, int] = {}
+    for by_model in models.values():
+        for model, gpus in by_model.items():
+            usage[model] = usage.get(model, 0) + gpus
+    usage[CPUS] = total.cpus_milli
+    usage[MEMORY] = total.memory_mib
+    return usage
