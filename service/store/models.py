@@ -7,6 +7,8 @@ Rules of the architecture's section 13 that SQL can hold are constraints here, a
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -64,7 +66,7 @@ def _one_of(
     return f"{column} IN ({', '.join(repr(value.value) for value in values)})"
 
 
-_HOT = {"postgresql_with": {"fillfactor": "50"}}
+_HOT: dict[str, Any] = {"postgresql_with": {"fillfactor": "50"}}
 
 # ---------------------------------------------------------------- who may call
 keys = Table(

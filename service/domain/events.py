@@ -1,0 +1,70 @@
+"""What is recorded when something changes: one event for each change, with its cause and actor."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    SUBMITTED = "Submitted"
+    ADMITTED = "Admitted"
+    STARTING = "Starting"
+    RUNNING = "Running"
+    RECOVERING = "Recovering"
+    EVICTING = "Evicting"
+    REQUEUED = "Requeued"
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    CANCELLED = "Cancelled"
+    HELD = "Held"
+    RELEASED = "Released"
+    RANGE_SPLIT = "RangeSplit"
+    MEMBER_ENDED = "MemberEnded"
+    DISPATCH_REFUSED = "DispatchRefused"
+    NODE_LOST = "NodeLost"
+    NODE_DOWN = "NodeDown"
+    NODE_UP = "NodeUp"
+    NODE_CORDONED = "NodeCordoned"
+    NODE_UNCORDONED = "NodeUncordoned"
+    NODE_DRAINED = "NodeDrained"
+    DEVICE_LOST = "DeviceLost"
+    DEVICE_FOUND = "DeviceFound"
+    QUEUE_CHANGED = "QueueChanged"
+    LAUNCHER_UNREACHABLE = "LauncherUnreachable"
+    LAUNCHER_BACK = "LauncherBack"
+
+
+#: Kinds that change what may be admitted: the leader's feed reads these and nothing else (W1).
+#: Changes of queues, pools, nodes and devices reach it by `config.version` (L2). Admitted is the
+#: leader's own and already in its World. Each row of `units` that changed has an event of its own.
+FEED: frozenset[Kind] = frozenset(
+    {
+        Kind.SUBMITTED,
+        Kind.REQUEUED,
+        Kind.SUCCEEDED,
+        Kind.FAILED,
+        Kind.CANCELLED,
+        Kind.HELD,
+        Kind.RELEASED,
+        Kind.RANGE_SPLIT,
+    }
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """`actor` is a user's name, or `muster` when nobody asked for it. `data` never holds secrets."""
+
+    at: datetime
+    kind: Kind
+    actor: str = "muster"
+    group_id: int | None = None
+    unit_id: int | None = None
+    node_id: int | None = None
+    attempt: int | None = None
+    generation: int | None = None
+    cause: str | None = None
+    data: Mapping[str, object] | None = None

@@ -1,0 +1,63 @@
+"""Settings: one frozen struct, read once from MUSTER_* variables. Every one has a working default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import msgspec
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """Durations in seconds. The environment variable of a field is MUSTER_ and its name in capitals."""
+
+    database_url: str = "postgresql+psycopg://muster@127.0.0.1:5432/muster"
+    redis_url: str = "redis://127.0.0.1:6379/0"
+    #: Logs of members, the launcher's records and keys made at first start.
+    data: Path = Path("/var/lib/muster")
+    host: str = "127.0.0.1"
+    port: int = 8420
+    #: 32 bytes, url-safe base64: encrypts secrets. Else a file `secret.key` in the data folder.
+    secret_key: str | None = None
+    #: The admin's key. Else made at first start in `admin.key` in the data folder.
+    api_key: str | None = None
+    log_format: str = "auto"
+    log_level: str = "INFO"
+
+    #: Connections, and threads, of one API process.
+    api_pool_size: int = 16
+    #: Event streams open at once in one API process; more get 429.
+    max_streams: int = 512
+
+    #: How long a leader's or dispatcher's lease lasts without renewal.
+    lease_seconds: float = 10.0
+    #: A cycle that takes longer loses its lease.
+    cycle_bound_seconds: float = 60.0
+    #: Rest after a cycle that admitted nothing (J2).
+    cycle_rest_seconds: float = 0.015
+    #: How long one job runs cycles while changes keep coming (J1).
+    cycle_job_seconds: float = 1.0
+    #: The ticker's period: a lost wake-up costs one tick.
+    tick_seconds: float = 1.0
+    #: The dispatcher looks at everything this often, also when nobody rings.
+    dispatcher_poll_seconds: float = 1.0
+
+    #: Refused dispatches in all after which a group is Failed, and the wait after the first.
+    max_dispatches: int = 5
+    dispatch_backoff_seconds: int = 30
+    #: What survives SIGKILL for so long makes its devices lost and frees the group.
+    kill_patience_seconds: float = 60.0
+    #: A log of a member is cut off at this size, oldest first.
+    log_limit_bytes: int = 64 * 1024 * 1024
+
+
+def settings_from(environ: Mapping[str, str]) -> Settings:
+    """Read MUSTER_* variables. An unknown or malformed one is a ValueError that names it."""
+    known = {f"MUSTER_{field.name.upper()}": field.name for field in msgspec.structs.fields(Settings)}
+    values = {known[name]: value for name, value in environ.items() if name in known}
+    try:
+        return msgspec.convert(values, Settings, strict=False)
+    except msgspec.ValidationError as error:
+        raise ValueError(
+            f"a setting is wrong: {error} (variables are named MUSTER_ and the field in capitals)"
+        ) from None
