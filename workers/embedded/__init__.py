@@ -1,0 +1,1 @@
+"""PostgreSQL and Valkey from wheels: started, watched and ended without anything from the system."""

@@ -1,0 +1,74 @@
+"""The record that a server leaves in its data folder, so that a killed owner's server can be ended."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+import psutil
+
+from workers.embedded.identity import ProcessIdentity, is_alive
+
+RECORD = "server.json"
+_POLL_SECONDS = 0.02
+
+
+def write_record(data_dir: Path, identity: ProcessIdentity, stop_signal: signal.Signals) -> None:
+    """Write who serves `data_dir`, whole or not at all."""
+    text = json.dumps(asdict(identity) | {"stop_signal": stop_signal.name})
+    draft = data_dir / f"{RECORD}.new"
+    draft.write_text(text)
+    draft.replace(data_dir / RECORD)
+
+
+def erase_record(data_dir: Path) -> None:
+    """Erase the record of a server that has ended."""
+    (data_dir / RECORD).unlink(missing_ok=True)
+
+
+def find_leftover(data_dir: Path) -> ProcessIdentity | None:
+    """Find the server that an earlier owner of `data_dir` left running."""
+    found = _read(data_dir)
+    return found[0] if found and is_alive(found[0]) else None
+
+
+def end_leftover(data_dir: Path, *, grace_seconds: float = 30.0) -> bool:
+    """End the server that an earlier, killed owner left; True if there was one.
+
+    Only the recorded process is touched, and only while boot, pid and start are those of the record.
+    The caller owns `data_dir` (holds its lock), so that no other owner's server can be meant.
+    """
+    found = _read(data_dir)
+    if found is None:
+        return False
+    identity, stop_signal = found
+    was_alive = is_alive(identity)
+    if was_alive and not _end(identity, stop_signal, grace_seconds):
+        _end(identity, signal.SIGKILL, grace_seconds)
+    erase_record(data_dir)
+    return was_alive
+
+
+def _read(data_dir: Path) -> tuple[ProcessIdentity, signal.Signals] | None:
+    try:
+        fields = json.loads((data_dir / RECORD).read_text())
+    except FileNotFoundError:
+        return None
+    stop_signal = signal.Signals[fields.pop("stop_signal")]
+    return ProcessIdentity(**fields), stop_signal
+
+
+def _end(identity: ProcessIdentity, stop_signal: signal.Signals, grace_seconds: float) -> bool:
+    try:
+        psutil.Process(identity.pid).send_signal(stop_signal)
+    except psutil.NoSuchProcess:
+        return True
+    deadline = time.monotonic() + grace_seconds
+    while is_alive(identity):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_POLL_SECONDS)
+    return True
