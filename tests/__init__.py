@@ -1,0 +1,1 @@
+"""Tests on real parts: real PostgreSQL, real Valkey, real processes, real HTTP."""

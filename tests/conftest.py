@@ -1,0 +1,71 @@
+"""Fixtures that all tests share."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+from tests import servers
+from tests.servers import Databases
+from workers.embedded.valkey import ValkeyServer
+
+settings.register_profile("here", deadline=None)
+# A failure in CI has to be the same failure when it is run again.
+settings.register_profile("ci", deadline=None, derandomize=True)
+settings.load_profile("ci" if os.environ.get("CI") else "here")
+
+
+@pytest.fixture(scope="session")
+def run_folder() -> Iterator[Path]:
+    """The folder of this test process's own servers."""
+    with servers.server_folder() as folder:
+        yield folder
+
+
+@pytest.fixture
+def server_folder() -> Iterator[Path]:
+    """A short folder for servers that one test starts itself; what it leaves running is ended.
+
+    `tmp_path` will not do: it is too deep for sockets and, as root, closed to PostgreSQL's user.
+    """
+    with servers.server_folder() as folder:
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def databases(run_folder: Path) -> Iterator[Databases]:
+    """The PostgreSQL of this test process."""
+    with servers.databases(run_folder) as made:
+        yield made
+
+
+@pytest.fixture
+def database_url(databases: Databases) -> Iterator[str]:
+    """A fresh database with the newest schema (SQLAlchemy URL)."""
+    with databases.migrated() as url:
+        yield url
+
+
+@pytest.fixture
+def empty_database_url(databases: Databases) -> Iterator[str]:
+    """A fresh database without tables (SQLAlchemy URL)."""
+    with databases.empty() as url:
+        yield url
+
+
+@pytest.fixture(scope="session")
+def inventory_server(run_folder: Path) -> Iterator[ValkeyServer]:
+    """The Valkey of this test process, or the Redis that MUSTER_TEST_REDIS names."""
+    with servers.inventory_server(run_folder) as server:
+        yield server
+
+
+@pytest.fixture
+def redis_url(inventory_server: ValkeyServer) -> str:
+    """An empty Redis-compatible server (URL for redis.Redis.from_url)."""
+    servers.empty_inventory(inventory_server)
+    return inventory_server.url
