@@ -56,7 +56,7 @@ def settings_from(environ: Mapping[str, str]) -> Settings:
     known = {f"MUSTER_{field.name.upper()}": field.name for field in msgspec.structs.fields(Settings)}
     values = {known[name]: value for name, value in environ.items() if name in known}
     try:
-        return msgspec.convert(values, Settings, strict=False)
+        return msgspec.convert(values, Settings, strict=False, dec_hook=lambda kind, value: kind(value))
     except msgspec.ValidationError as error:
         raise ValueError(
             f"a setting is wrong: {error} (variables are named MUSTER_ and the field in capitals)"

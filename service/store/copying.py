@@ -11,7 +11,6 @@ from sqlalchemy import Connection
 def copy_rows(conn: Connection, table: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
     """Add `rows` to `table` within the connection's open transaction. JSON values are given as
     psycopg's `Jsonb`. Raises sqlalchemy-free psycopg errors, such as UniqueViolation."""
-    conn.connection  # noqa: B018  the pooled connection is checked out and its transaction begun
     driver = conn.connection.driver_connection
     assert driver is not None
     statement = sql.SQL("COPY {} ({}) FROM STDIN").format(
