@@ -312,7 +312,7 @@ def main() -> int:
         stop_on_signals(place.rank)
         work(place, options)
     except TrainingError as error:
-        print(f"rank {place.rank}: {error}", file=sys.stderr, flush=True)
+        print(f"rank {place.rank} ends: {error}", file=sys.stderr, flush=True)
         return error.exit_code
     return 0
 
