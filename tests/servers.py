@@ -53,7 +53,7 @@ class Databases:
     """Makes databases on one cluster: empty ones, and copies of a migrated template."""
 
     def __init__(self, server: PostgresServer) -> None:
-        self._server = server
+        self.server = server
         self._numbers = itertools.count(1)
         self._has_template = False
         self._admin = psycopg.connect(
@@ -87,14 +87,14 @@ class Databases:
         from service.store.migrate import upgrade
 
         self._execute("CREATE DATABASE {} TEMPLATE template0", _TEMPLATE)
-        upgrade(self._server.url_of(_TEMPLATE))
+        upgrade(self.server.url_of(_TEMPLATE))
 
     @contextmanager
     def _database(self, template: str) -> Iterator[str]:
         name = f"test_{next(self._numbers)}"
         self._execute("CREATE DATABASE {} TEMPLATE {} STRATEGY = FILE_COPY", name, template)
         try:
-            yield self._server.url_of(name)
+            yield self.server.url_of(name)
         finally:
             self._execute("DROP DATABASE {} WITH (FORCE)", name)
 
