@@ -42,6 +42,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     #: The dispatcher looks at everything this often, also when nobody rings.
     dispatcher_poll_seconds: float = 1.0
 
+    #: What a dispatcher serves: one pool, by the launcher `local` or `simulated`. `levels`: the pool's
+    #: topology levels, outermost first, separated by commas.
+    pool: str = "local"
+    launcher: str = "local"
+    levels: str = "host"
+    #: Declared nodes, COUNTxGPUSxMODEL separated by commas (`1x8xH100-80GB`). Empty: this machine, with
+    #: the GPUs that NVML shows.
+    nodes: str = ""
+
     #: Refused dispatches in all after which a group is Failed, and the wait after the first.
     max_dispatches: int = 5
     dispatch_backoff_seconds: int = 30
