@@ -13,7 +13,7 @@ PYTEST_ARGS ?=
 
 .PHONY: help
 help: ## List the targets
-	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) $(if $(wildcard bench),,| grep -v '^  bench|') | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
 
 .PHONY: setup
 setup: $(STAMP) ## Make .venv with everything (PYTHON=/path/to/python3 to choose)

@@ -44,6 +44,17 @@ def wait_for_end(identity: ProcessIdentity) -> None:
         time.sleep(0.02)
 
 
+def can_run_python(uid: int) -> bool:
+    command = [sys.executable, "-c", "import tests"]
+    try:
+        done = subprocess.run(
+            command, cwd=ROOT, user=uid, group=uid, extra_groups=[], capture_output=True, check=False
+        )
+    except PermissionError:
+        return False
+    return done.returncode == 0
+
+
 def test_servers_of_a_killed_owner_are_ended_and_start_again(
     server_folder: Path, start_owner: StartOwner
 ) -> None:
@@ -147,16 +158,7 @@ class TestAsRoot:
 
     def test_an_ordinary_user_runs_both_servers(self, server_folder: Path, start_owner: StartOwner) -> None:
         nobody = 65534
-        runs = subprocess.run(
-            [sys.executable, "-c", "import tests"],
-            cwd=ROOT,
-            user=nobody,
-            group=nobody,
-            extra_groups=[],
-            check=False,
-            capture_output=True,
-        )
-        if runs.returncode != 0:
+        if not can_run_python(nobody):
             pytest.skip("an ordinary user cannot enter this checkout")
         os.chown(server_folder, nobody, nobody)
         owner = start_owner(uid=nobody, environment={"PATH": "/usr/bin:/bin", "PYTHONDONTWRITEBYTECODE": "1"})
