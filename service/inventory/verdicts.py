@@ -1,0 +1,173 @@
+"""What a cycle published for readers: each queue's order and verdicts, and the numbers they share.
+
+A queue's value changes only when its order or a code changes (P2), and an older cycle never
+overwrites a newer one (P1). The order is packed: three flat arrays and one byte per entry.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Mapping
+from datetime import datetime
+from importlib.resources import files
+
+import msgspec
+import redis
+
+from service.admission.plan import Blocker, QueueVerdict, Waiting
+from service.inventory import keys
+
+
+class PublishedQueue(msgspec.Struct, frozen=True, kw_only=True):
+    """One queue as of (epoch, cycle). `since[i][j]`: from when blocker j of verdict i has stood in
+    this queue; a unit was subject to it since then or since it came, whichever is later."""
+
+    queue_id: int
+    epoch: int
+    cycle: int
+    at: datetime
+    group_ids: bytes
+    unit_ids: bytes
+    verdict_of: bytes
+    is_eligible: bytes
+    verdicts: tuple[tuple[Blocker, ...], ...]
+    since: tuple[tuple[datetime, ...], ...]
+
+    def order(self) -> list[Waiting]:
+        """The waiting rows in the order in which the next cycle considers them."""
+        rows = zip(
+            _longs(self.group_ids),
+            _longs(self.unit_ids),
+            _longs(self.verdict_of),
+            self.is_eligible,
+            strict=True,
+        )
+        return [
+            Waiting(group_id=group, unit_id=unit, verdict=verdict, is_eligible=bool(eligible))
+            for group, unit, verdict, eligible in rows
+        ]
+
+    def verdict_for(self, group_id: int) -> int | None:
+        """Index of the verdict of the group's first waiting row, None if none was seen waiting."""
+        groups = _longs(self.group_ids)
+        try:
+            return _longs(self.verdict_of)[groups.index(group_id)]
+        except ValueError:
+            return None
+
+    def position_of(self, group_id: int) -> int | None:
+        """1 for the first group of the queue; None if the group is not waiting or not eligible."""
+        ahead: set[int] = set()
+        for group, eligible in zip(_longs(self.group_ids), self.is_eligible, strict=True):
+            if group == group_id and eligible:
+                return len(ahead) + 1
+            if eligible:
+                ahead.add(group)
+        return None
+
+    def positions(self) -> dict[int, int]:
+        """Position of every group that has one."""
+        positions: dict[int, int] = {}
+        for group, eligible in zip(_longs(self.group_ids), self.is_eligible, strict=True):
+            if eligible:
+                positions.setdefault(group, len(positions) + 1)
+        return positions
+
+
+class Publisher:
+    """The leader's side: knows what it published last and writes only what differs."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        self._client = client
+        source = files("service.inventory").joinpath("lua", "publish.lua").read_text()
+        self._publish = client.register_script(source)
+        self._queues: dict[int, tuple[bytes, dict[object, datetime]]] = {}
+        self._numbers: bytes | None = None
+
+    def forget(self) -> None:
+        """Publish everything at the next call: after a takeover or a rebuild (L3, R4)."""
+        self._queues, self._numbers = {}, None
+
+    def publish(
+        self,
+        queues: Mapping[int, QueueVerdict],
+        numbers: Mapping[str, int],
+        *,
+        epoch: int,
+        cycle: int,
+        at: datetime,
+    ) -> int | None:
+        """Replace what differs. `queues` names every queue that exists, also one where nothing
+        waits. Returns how many values were replaced, None when a newer cycle has published."""
+        replaced: dict[str, bytes] = {}
+        known: dict[int, tuple[bytes, dict[object, datetime]]] = {}
+        for queue_id, queue_verdict in queues.items():
+            digest, since = self._compare(queue_id, queue_verdict, at)
+            known[queue_id] = digest, since
+            if queue_id not in self._queues or self._queues[queue_id][0] != digest:
+                value = _published(queue_verdict, since, epoch=epoch, cycle=cycle, at=at)
+                replaced[keys.verdict(queue_id)] = msgspec.msgpack.encode(value)
+        replaced |= {keys.verdict(queue_id): b"" for queue_id in self._queues.keys() - queues.keys()}
+        shared = msgspec.msgpack.encode(dict(sorted(numbers.items())))
+        if shared != self._numbers:
+            replaced[keys.VERDICT_NUMBERS] = shared
+        if replaced and not self._publish(
+            keys=[keys.VERDICT_FENCE, *replaced], args=[epoch, cycle, *replaced.values()]
+        ):
+            return None
+        self._queues, self._numbers = known, shared
+        return len(replaced)
+
+    def _compare(
+        self, queue_id: int, verdict: QueueVerdict, at: datetime
+    ) -> tuple[bytes, dict[object, datetime]]:
+        """The value without its instants, and since when each of its blockers has stood."""
+        before = self._queues[queue_id][1] if queue_id in self._queues else {}
+        blockers = {_same(blocker) for blockers in verdict.verdicts for blocker in blockers}
+        return msgspec.msgpack.encode(verdict), {key: before.get(key, at) for key in blockers}
+
+
+def read_queue(client: redis.Redis, queue_id: int) -> PublishedQueue | None:
+    """What the last cycle that changed this queue published; None before the first."""
+    value = client.get(keys.verdict(queue_id))
+    return None if value is None else msgspec.msgpack.decode(_bytes(value), type=PublishedQueue)
+
+
+def read_numbers(client: redis.Redis) -> dict[str, int]:
+    """The shared amounts that `have_key` and `limit_key` name."""
+    value = client.get(keys.VERDICT_NUMBERS)
+    return {} if value is None else msgspec.msgpack.decode(_bytes(value), type=dict[str, int])
+
+
+def _published(
+    verdict: QueueVerdict, since: Mapping[object, datetime], *, epoch: int, cycle: int, at: datetime
+) -> PublishedQueue:
+    return PublishedQueue(
+        queue_id=verdict.queue_id,
+        epoch=epoch,
+        cycle=cycle,
+        at=at,
+        group_ids=array("q", (waiting.group_id for waiting in verdict.order)).tobytes(),
+        unit_ids=array("q", (waiting.unit_id for waiting in verdict.order)).tobytes(),
+        verdict_of=array("q", (waiting.verdict for waiting in verdict.order)).tobytes(),
+        is_eligible=bytes(waiting.is_eligible for waiting in verdict.order),
+        verdicts=verdict.verdicts,
+        since=tuple(tuple(since[_same(blocker)] for blocker in blockers) for blockers in verdict.verdicts),
+    )
+
+
+def _same(blocker: Blocker) -> object:
+    """What makes two blockers of one queue the same one over time."""
+    return blocker.code, blocker.need, tuple(sorted(blocker.scope.items()))
+
+
+def _longs(packed: bytes) -> array[int]:
+    values = array("q")
+    values.frombytes(packed)
+    return values
+
+
+def _bytes(value: bytes | str) -> bytes:
+    """redis-py's types cannot know that answers are not decoded here."""
+    assert isinstance(value, bytes)
+    return value
