@@ -19,11 +19,12 @@ class OnMemberLoss(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
-    """Members of one shape inside a group, with what each of them runs."""
+    """Members of one shape inside a group, with what each of them runs. `min_count` None means all
+    of them, which is the only thing that a rigid group can say."""
 
     name: str
     count: int
-    min_count: int
+    min_count: int | None = None
     requests: Resources
     models: tuple[str, ...] = ()
     min_gpu_memory_gib: int = 0
@@ -38,7 +39,7 @@ class Role:
         return RoleShape(
             name=self.name,
             count=self.count,
-            min_count=self.min_count,
+            min_count=self.count if self.min_count is None else self.min_count,
             requests=self.requests,
             models=self.models,
             min_gpu_memory_mib=self.min_gpu_memory_gib * 1024,

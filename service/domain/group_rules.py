@@ -1,0 +1,97 @@
+"""What a group must keep to. Every broken rule is listed, each with the path of its field."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator
+
+from service.domain.errors import FieldError
+from service.domain.group import GroupSpec, Role
+from service.domain.shape import Scheduling
+from service.domain.unit import MAX_MEMBERS
+
+#: A gang is placed and written as one. Independent members are bounded by their index.
+MAX_GANG_MEMBERS = 16_384
+
+#: Names of variables that members get from Muster.
+RESERVED_PREFIX = "MUSTER_"
+
+
+def broken_rules(spec: GroupSpec) -> tuple[FieldError, ...]:
+    """Every rule of one group that `spec` breaks, whatever the cluster looks like."""
+    return (*_size_rules(spec), *_role_rules(spec), *_independent_rules(spec))
+
+
+def broken_placement_rules(spec: GroupSpec, levels: Collection[str]) -> tuple[FieldError, ...]:
+    """Rules that need the pools: `levels` are the topology levels of all of them, empty if there
+    is no pool yet, which refuses nothing."""
+    level = spec.topology_required
+    if level is None or not levels or level in levels:
+        return ()
+    known = ", ".join(sorted(levels))
+    return (FieldError("topology.required", f"no pool has a topology level {level!r}; there is: {known}"),)
+
+
+def _size_rules(spec: GroupSpec) -> Iterator[FieldError]:
+    bound = MAX_GANG_MEMBERS if spec.scheduling is Scheduling.GANG else MAX_MEMBERS
+    if spec.member_count > bound:
+        yield FieldError(
+            "roles[0].count",
+            f"the group has {spec.member_count} members; {bound} is the most that it may have",
+        )
+
+
+def _role_rules(spec: GroupSpec) -> Iterator[FieldError]:
+    names = Counter(role.name for role in spec.roles)
+    for position, role in enumerate(spec.roles):
+        path = f"roles[{position}]"
+        if names[role.name] > 1:
+            yield FieldError(f"{path}.name", f"two roles are named {role.name!r}")
+        yield from _count_rules(role, path)
+        yield from _gpu_rules(role, path)
+        yield from _variable_rules(role, path)
+
+
+def _count_rules(role: Role, path: str) -> Iterator[FieldError]:
+    if role.min_count is None:
+        return
+    if role.min_count > role.count:
+        yield FieldError(
+            f"{path}.min_count", f"min_count ({role.min_count}) may not be above count ({role.count})"
+        )
+    elif role.min_count < role.count:
+        yield FieldError(
+            f"{path}.min_count",
+            f"min_count ({role.min_count}) below count ({role.count}) is for groups that declare `elastic`, "
+            "which is not supported yet",
+        )
+
+
+def _gpu_rules(role: Role, path: str) -> Iterator[FieldError]:
+    if role.requests.gpus == 0 and (role.models or role.min_gpu_memory_gib):
+        yield FieldError(f"{path}.gpu", "a member that asks for no GPU may not choose one")
+
+
+def _variable_rules(role: Role, path: str) -> Iterator[FieldError]:
+    for kind, names in (("env", role.env), ("secrets", role.secrets)):
+        for name in names:
+            if name.startswith(RESERVED_PREFIX):
+                yield FieldError(
+                    f"{path}.{kind}.{name}", f"names that begin with {RESERVED_PREFIX} are taken"
+                )
+    for name in role.env.keys() & role.secrets.keys():
+        yield FieldError(f"{path}.secrets.{name}", "the variable is also in env")
+
+
+def _independent_rules(spec: GroupSpec) -> Iterator[FieldError]:
+    if spec.scheduling is not Scheduling.INDEPENDENT:
+        return
+    if len(spec.roles) > 1:
+        yield FieldError("roles", "an independent group has one role")
+    if spec.topology_required is not None:
+        yield FieldError("topology.required", "members of an independent group are placed one by one")
+    for position, role in enumerate(spec.roles):
+        if role.min_count is not None:
+            yield FieldError(
+                f"roles[{position}].min_count", "members of an independent group do not wait for each other"
+            )

@@ -1,0 +1,47 @@
+"""Shapes, stored once and named by their digest: equal shapes are one class for the planner."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Collection, Mapping
+
+import msgspec
+from psycopg.types.json import Jsonb
+from sqlalchemy import Connection, select, text
+
+from service.domain.shape import Shape
+from service.store.models import shapes
+
+_MISSING = text(
+    "INSERT INTO shapes (digest, shape) SELECT * FROM unnest(:digests ::bytea[], :bodies ::jsonb[])"
+    " ORDER BY 1 ON CONFLICT (digest) DO NOTHING"
+)
+
+
+def shape_digest(shape: Shape) -> bytes:
+    """SHA-256 of the shape's one canonical text."""
+    return hashlib.sha256(msgspec.json.encode(shape, order="deterministic")).digest()
+
+
+def ensure_shapes(conn: Connection, wanted: Mapping[bytes, Shape]) -> dict[bytes, int]:
+    """Ids of the shapes with these digests; those that are not there yet are added."""
+    found = _ids(conn, wanted)
+    missing = [digest for digest in wanted if digest not in found]
+    if missing:
+        bodies = [Jsonb(msgspec.to_builtins(wanted[digest])) for digest in missing]
+        conn.execute(_MISSING, {"digests": missing, "bodies": bodies})
+        found |= _ids(conn, missing)
+    return found
+
+
+def load_shapes(conn: Connection, ids: Collection[int]) -> dict[int, Shape]:
+    """The shapes with these ids."""
+    rows = conn.execute(select(shapes.c.id, shapes.c.shape).where(shapes.c.id.in_(list(ids))))
+    return {row.id: msgspec.convert(row.shape, Shape) for row in rows}
+
+
+def _ids(conn: Connection, digests: Collection[bytes]) -> dict[bytes, int]:
+    found = conn.execute(
+        text("SELECT digest, id FROM shapes WHERE digest = ANY(:digests)"), {"digests": list(digests)}
+    )
+    return {bytes(row.digest): row.id for row in found}

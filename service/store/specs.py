@@ -1,0 +1,77 @@
+"""Specs: what the owner wrote, in a cold table. What must not be shown is sealed, apart from it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any
+
+import msgspec
+from sqlalchemy import Connection, text
+
+from service.domain.group import GroupSpec, Role
+from service.domain.masking import split_env
+
+#: Variables of each role that must not be shown, by the position of the role.
+Hidden = tuple[dict[str, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoredSpec:
+    """A group's spec as it lies in the database. The roles of `spec` have no secrets and no
+    variables whose names look sensitive; `secret_names` and `masked_names` name those of each
+    role; their values are in `sealed`, None once the group has ended (or if it has none)."""
+
+    spec: GroupSpec
+    secret_names: tuple[tuple[str, ...], ...]
+    masked_names: tuple[tuple[str, ...], ...]
+    sealed: bytes | None
+
+
+def hidden_of(spec: GroupSpec) -> Hidden:
+    """What has to be sealed: declared secrets, and variables with sensitive names."""
+    return tuple({**split_env(role.env)[1], **role.secrets} for role in spec.roles)
+
+
+def spec_body(spec: GroupSpec) -> dict[str, Any]:
+    """The JSON of a spec, without anything that is hidden."""
+    shown = replace(spec, roles=tuple(_shown(role) for role in spec.roles))
+    return {
+        "spec": msgspec.to_builtins(shown),
+        "secrets": [sorted(role.secrets) for role in spec.roles],
+        "masked": [sorted(split_env(role.env)[1]) for role in spec.roles],
+    }
+
+
+def load_specs(conn: Connection, group_ids: Collection[int]) -> dict[int, StoredSpec]:
+    """The specs of these groups."""
+    rows = conn.execute(
+        text("SELECT group_id, spec, secrets FROM group_specs WHERE group_id = ANY(:group_ids)"),
+        {"group_ids": list(group_ids)},
+    )
+    return {row.group_id: _stored(row.spec, row.secrets) for row in rows}
+
+
+def erase_secrets(conn: Connection, group_ids: Collection[int]) -> None:
+    """Forget the sealed values of those of these groups of which every unit has ended."""
+    conn.execute(
+        text(
+            "UPDATE group_specs SET secrets = NULL WHERE group_id = ANY(:group_ids) AND secrets IS NOT NULL"
+            " AND NOT EXISTS (SELECT FROM units WHERE units.group_id = group_specs.group_id"
+            " AND units.ended_at IS NULL)"
+        ),
+        {"group_ids": list(group_ids)},
+    )
+
+
+def _shown(role: Role) -> Role:
+    return replace(role, env=split_env(role.env)[0], secrets={})
+
+
+def _stored(body: dict[str, Any], sealed: bytes | None) -> StoredSpec:
+    return StoredSpec(
+        spec=msgspec.convert(body["spec"], GroupSpec),
+        secret_names=tuple(map(tuple, body["secrets"])),
+        masked_names=tuple(map(tuple, body["masked"])),
+        sealed=None if sealed is None else bytes(sealed),
+    )
