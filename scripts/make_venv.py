@@ -22,13 +22,12 @@ PINS_RECORD = VENV / "pins.sha256"
 
 def main(stamp: Path) -> None:
     """Makes or updates the environment and touches `stamp` when all of it is in place."""
-    VENV.mkdir(exist_ok=True)
-    with (VENV / "setup.lock").open("w") as lock:
+    with PINS.open() as lock:
         # Two `make` runs at once would have two installers write the same files.
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not is_usable():
             say(f"Making .venv with Python {sys.version.split()[0]}")
-            venv.create(VENV, with_pip=True, symlinks=True)
+            venv.create(VENV, clear=True, with_pip=True, symlinks=True)
         install_pins()
         install_project()
         stamp.touch()
