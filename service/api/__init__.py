@@ -1,0 +1,1 @@
+"""The HTTP edge: wire types, controllers, problem details."""

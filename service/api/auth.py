@@ -1,0 +1,95 @@
+"""Who calls: `Authorization: Bearer KEY` becomes a Principal, or the answer is 401.
+
+Keys that were found are remembered for a second, so a key that is revoked through another API
+process is refused within a second, and one revoked through this process at once.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from litestar.concurrency import sync_to_thread
+from litestar.connection import ASGIConnection
+from litestar.datastructures import Headers
+from litestar.enums import ScopeType
+from litestar.handlers import BaseRouteHandler
+from litestar.middleware import ASGIMiddleware
+from litestar.types import ASGIApp, Receive, Scope, Send
+from sqlalchemy import Engine
+
+from service.domain.errors import NotAllowed, NotAuthenticated
+from service.domain.principal import Principal
+from service.operations import keys
+
+#: `opt` of the routes that need no key.
+PUBLIC = "is_public"
+
+REMEMBERED_SECONDS = 1.0
+_MOST_REMEMBERED = 10_000
+_LONGEST_KEY = 512
+
+
+class KeyRing:
+    """Principals by digest of their key, remembered for REMEMBERED_SECONDS."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._known: dict[bytes, tuple[float, Principal]] = {}
+
+    def remembered(self, digest: bytes) -> Principal | None:
+        entry = self._known.get(digest)
+        if entry is None or entry[0] < time.monotonic():
+            return None
+        return entry[1]
+
+    def look_up(self, digest: bytes) -> Principal | None:
+        """Ask the database. The time counts from before the question, so that it is never stale."""
+        until = time.monotonic() + REMEMBERED_SECONDS
+        principal = keys.find_principal(self._engine, digest)
+        if principal is not None:
+            if len(self._known) >= _MOST_REMEMBERED:
+                self._known = {}
+            self._known[digest] = (until, principal)
+        return principal
+
+    def forget_all(self) -> None:
+        self._known = {}
+
+
+class Authentication(ASGIMiddleware):
+    """Sets `scope["user"]`. Runs before anything of the request's body is read."""
+
+    scopes = (ScopeType.HTTP,)
+    exclude_opt_key = PUBLIC
+
+    def __init__(self, ring: KeyRing) -> None:
+        self._ring = ring
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
+        digest = keys.digest_of(_bearer(Headers.from_scope(scope)))
+        principal = self._ring.remembered(digest) or await sync_to_thread(self._ring.look_up, digest)
+        if principal is None:
+            raise NotAuthenticated("This key is not known, or it was revoked.")
+        scope["user"] = principal
+        await next_app(scope, receive, send)
+
+
+def require_operator(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
+    """Guard: operators and admins."""
+    if not connection.user.is_operator:
+        raise NotAllowed("Only an operator or an admin may do this.")
+
+
+def require_admin(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
+    """Guard: admins."""
+    if not connection.user.is_admin:
+        raise NotAllowed("Only an admin may do this.")
+
+
+def _bearer(headers: Headers) -> str:
+    scheme, _, key = headers.get("authorization", "").partition(" ")
+    key = key.strip()
+    if scheme.lower() != "bearer" or not key or len(key) > _LONGEST_KEY:
+        raise NotAuthenticated("Send a key: Authorization: Bearer KEY.")
+    return key

@@ -1,0 +1,1 @@
+"""One controller for each kind of resource. Handlers translate; operations decide."""
