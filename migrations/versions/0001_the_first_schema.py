@@ -146,6 +146,8 @@ def upgrade() -> None:
         sa.Column("pool_id", sa.BigInteger(), nullable=False),
         sa.Column("epoch", sa.BigInteger(), nullable=False),
         sa.Column("holder", sa.Text(), nullable=False),
+        sa.Column("backend_pid", sa.Integer(), nullable=True),
+        sa.Column("backend_start", sa.DateTime(timezone=True), nullable=True),
         sa.ForeignKeyConstraint(
             ["pool_id"], ["pools.id"], name=op.f("fk_dispatcher_leases_pool_id"), ondelete="CASCADE"
         ),
@@ -356,6 +358,12 @@ def upgrade() -> None:
         sa.Column("evict_target", sa.Text(), nullable=True),
         sa.Column("evict_cause", sa.Text(), nullable=True),
         sa.Column("evict_message", sa.Text(), nullable=True),
+        sa.Column(
+            "evict_backoff_seconds",
+            sa.Integer(),
+            nullable=True,
+            comment="waited once it is queued again; NULL for none",
+        ),
         sa.CheckConstraint(
             "dispatch IN ('Waiting', 'Claimed', 'Launched', 'Closing')", name=op.f("ck_attempts_dispatch")
         ),

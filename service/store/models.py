@@ -278,6 +278,7 @@ attempts = Table(
     Column("evict_target", Text),
     Column("evict_cause", Text),
     Column("evict_message", Text),
+    Column("evict_backoff_seconds", Integer, comment="waited once it is queued again; NULL for none"),
     CheckConstraint("dispatch IN ('Waiting', 'Claimed', 'Launched', 'Closing')", name="dispatch"),
     CheckConstraint("evict_target IN ('Pending', 'Failed', 'Cancelled')", name="evict_target"),
     CheckConstraint("(evict_target IS NULL) = (stop_at IS NULL)", name="evicting"),
@@ -372,6 +373,8 @@ dispatcher_leases = Table(
     Column("pool_id", BigInteger, ForeignKey("pools.id", ondelete="CASCADE"), primary_key=True),
     Column("epoch", BigInteger, nullable=False),
     Column("holder", Text, nullable=False),
+    Column("backend_pid", Integer),
+    _instant("backend_start"),
 )
 dispatcher_expiries = Table(
     "dispatcher_expiries",

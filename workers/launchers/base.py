@@ -94,7 +94,8 @@ class MemberState(StrEnum):
 class MemberObservation:
     """What is known of one member that was launched and not forgotten. `exit_code` is 128 + n
     after signal n; `was_told_to_stop`: SIGTERM was sent before it ended, so exit 0 is no success.
-    `ended_at` is the launcher's instant, not the reader's."""
+    `ended_at` is the launcher's instant, not the reader's. `node` and `devices`: where it was
+    launched, so that what is not in the books can be compared and its devices found (T1)."""
 
     key: MemberKey
     state: MemberState
@@ -103,6 +104,8 @@ class MemberObservation:
     was_told_to_stop: bool = False
     cannot_execute: bool = False
     detail: str | None = None
+    node: str | None = None
+    devices: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
