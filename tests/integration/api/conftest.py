@@ -12,12 +12,11 @@ from redis import Redis
 from sqlalchemy import Engine
 
 from service.api.app import create_app
-from service.clock import SystemClock
 from service.domain.principal import KeyRole
 from service.inventory.client import make_client
-from service.operations.keys import create_key
 from service.settings import Settings
 from service.store.engine import make_engine
+from tests.integration.api.callers import Callers
 
 ADMIN_KEY = "an-admin-key-for-tests"
 
@@ -50,29 +49,6 @@ def anonymous(app: Litestar) -> Iterator[TestClient[Litestar]]:
     """A client without a key."""
     with TestClient(app, raise_server_exceptions=False) as client:
         yield client
-
-
-class Callers:
-    """Clients of one running application with keys of other roles."""
-
-    def __init__(self, client: TestClient[Litestar], engine: Engine) -> None:
-        self._client = client
-        self._engine = engine
-
-    def with_key(self, key: str) -> TestClient[Litestar]:
-        client = TestClient(self._client.app, raise_server_exceptions=False)
-        client.headers["Authorization"] = f"Bearer {key}"
-        # One portal and one lifespan for all.
-        client.blocking_portal = self._client.blocking_portal
-        return client
-
-    def make(
-        self, role: KeyRole, *, tenant: str = "default", user: str | None = None
-    ) -> TestClient[Litestar]:
-        made = create_key(
-            self._engine, tenant=tenant, user=user or role.value, role=role, now=SystemClock().now()
-        )
-        return self.with_key(made.key)
 
 
 @pytest.fixture
