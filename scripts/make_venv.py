@@ -57,7 +57,7 @@ def install_project() -> None:
 
 def pip(*arguments: str) -> None:
     quiet = ("--quiet", "--disable-pip-version-check", "--no-input")
-    command = [VENV_PYTHON, "-m", "pip", "install", *quiet, *arguments]
+    command: list[str | Path] = [VENV_PYTHON, "-m", "pip", "install", *quiet, *arguments]
     if subprocess.run(command, check=False).returncode != 0:
         raise SystemExit("make setup: pip could not install what is listed above")
 
