@@ -16,7 +16,16 @@ PACKAGES = ("service", "workers", "simulation", "migrations")
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", folder]
+    command: list[str | Path] = [
+        sys.executable,
+        "-m",
+        "hatchling",
+        "build",
+        "--target",
+        "wheel",
+        "--directory",
+        folder,
+    ]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     (built,) = folder.glob("muster-*.whl")
     return built
@@ -44,9 +53,10 @@ def test_it_gives_the_command_its_licence_and_its_types(wheel: Path) -> None:
 
 def test_the_migrations_are_read_from_the_wheel(wheel: Path, tmp_path: Path) -> None:
     zipfile.ZipFile(wheel).extractall(tmp_path)
-    code = "from importlib.resources import files; print(files('migrations').joinpath('env.py').is_file())"
+    code = "from importlib.resources import files; print(files('migrations').joinpath('env.py').resolve())"
     command = [sys.executable, "-c", code]
     done = subprocess.run(
         command, cwd=tmp_path, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=True
     )
-    assert done.stdout == "True\n"
+    assert Path(done.stdout.strip()) == tmp_path / "migrations" / "env.py"
+    assert Path(done.stdout.strip()).is_file()
