@@ -19,7 +19,7 @@ RESERVED_PREFIX = "MUSTER_"
 
 def broken_rules(spec: GroupSpec) -> tuple[FieldError, ...]:
     """Every rule of one group that `spec` breaks, whatever the cluster looks like."""
-    return (*_size_rules(spec), *_role_rules(spec), *_independent_rules(spec))
+    return (*_size_rules(spec), *_time_rules(spec), *_role_rules(spec), *_independent_rules(spec))
 
 
 def broken_placement_rules(spec: GroupSpec, levels: Collection[str]) -> tuple[FieldError, ...]:
@@ -39,6 +39,15 @@ def _size_rules(spec: GroupSpec) -> Iterator[FieldError]:
             "roles[0].count",
             f"the group has {spec.member_count} members; {bound} is the most that it may have",
         )
+
+
+def _time_rules(spec: GroupSpec) -> Iterator[FieldError]:
+    for field, seconds in (
+        ("time_limit", spec.time_limit_seconds),
+        ("start_timeout", spec.start_timeout_seconds),
+    ):
+        if seconds == 0:
+            yield FieldError(field, f"{field} must be at least one second, or null for none")
 
 
 def _role_rules(spec: GroupSpec) -> Iterator[FieldError]:

@@ -1,0 +1,122 @@
+"""The group as it is sent: long form with `roles`, short form for one role."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeAlias
+
+from msgspec import Meta, field
+
+from service.api.wire import Cpus, Duration, LongText, MemoryGib, Name, RequestStruct, ShortText
+from service.domain.group import OnMemberLoss
+from service.domain.resources import MAX_GPUS_PER_MEMBER
+from service.domain.shape import Scheduling
+from service.domain.unit import MAX_MEMBERS
+
+Count: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_MEMBERS)]
+Gpus: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_GPUS_PER_MEMBER)]
+#: Text of one line, without control characters: it is shown in tables.
+Line: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f]+$(?!\n)")]
+VariableName: TypeAlias = Annotated[
+    str, Meta(min_length=1, max_length=128, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$(?!\n)")
+]
+Variables: TypeAlias = Annotated[dict[VariableName, LongText], Meta(max_length=512)]
+LabelName: TypeAlias = Annotated[
+    str, Meta(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$(?!\n)")
+]
+Labels: TypeAlias = Annotated[dict[LabelName, ShortText], Meta(max_length=64)]
+Command: TypeAlias = Annotated[list[LongText], Meta(max_length=1024)]
+Path: TypeAlias = Annotated[str, Meta(min_length=1, max_length=4096, pattern=r"^[^\x00]*$(?!\n)")]
+Priority: TypeAlias = Annotated[int, Meta(ge=-1_000_000, le=1_000_000)]
+
+
+class RequestsRequest(RequestStruct, frozen=True, kw_only=True):
+    """What one member needs on one node. CPUs and GiB that are not given: one for each GPU, at
+    least one."""
+
+    gpus: Gpus = 0
+    cpus: Cpus | None = None
+    memory_gib: MemoryGib | None = None
+
+
+class GpuRequest(RequestStruct, frozen=True, kw_only=True):
+    """Which GPUs will do: `models` in order of preference, none for any."""
+
+    models: Annotated[list[Line], Meta(max_length=64)] = field(default_factory=list)
+    min_memory_gib: Annotated[int, Meta(ge=0, le=65_536)] = 0
+
+
+class RoleRequest(RequestStruct, frozen=True, kw_only=True):
+    """Members of one shape."""
+
+    name: Name = "worker"
+    count: Count = 1
+    min_count: Count | None = None
+    requests: RequestsRequest = RequestsRequest()
+    gpu: GpuRequest | None = None
+    node_labels: Labels = field(default_factory=dict)
+    command: Command = field(default_factory=list)
+    workdir: Path | None = None
+    image: Path | None = None
+    env: Variables = field(default_factory=dict)
+    secrets: Variables = field(default_factory=dict)
+    ready: ShortText = "started"
+
+
+class TopologyRequest(RequestStruct, frozen=True, kw_only=True):
+    required: Line | None = None
+    preferred: Line | None = None
+
+
+class RecoveryRequest(RequestStruct, frozen=True, kw_only=True):
+    on_member_loss: Literal["restart_group", "restart_member", "continue", "fail"] = (
+        OnMemberLoss.RESTART_GROUP.value
+    )
+    max_restarts: Annotated[int, Meta(ge=0, le=1_000_000)] = 3
+    backoff: Duration = "30s"
+    seat_timeout: Duration = "10m"
+
+
+class CheckpointRequest(RequestStruct, frozen=True, kw_only=True):
+    """`grace`: from SIGTERM to SIGKILL."""
+
+    grace: Duration = "30s"
+
+
+class GroupRequest(RequestStruct, frozen=True, kw_only=True):
+    """A group. With `roles`, or in the short form, where `members`, `gpus`, `command` and the
+    other fields of a role at the top level make one role named `worker`."""
+
+    name: Line
+    queue: Annotated[str, Meta(min_length=1, max_length=63, pattern=r"^[^\x00]*$")] = "default"
+    priority: Priority = 0
+    scheduling: Scheduling = Scheduling.GANG
+    roles: Annotated[list[RoleRequest], Meta(min_length=1, max_length=64)] | None = None
+    members: Count | None = None
+    gpus: Gpus | None = None
+    cpus: Cpus | None = None
+    memory_gib: MemoryGib | None = None
+    gpu: GpuRequest | None = None
+    node_labels: Labels | None = None
+    command: Command | None = None
+    workdir: Path | None = None
+    image: Path | None = None
+    env: Variables | None = None
+    secrets: Variables | None = None
+    ready: ShortText | None = None
+    topology: TopologyRequest | None = None
+    elastic: dict[str, Any] | None = None
+    time_limit: Duration | None = None
+    start_timeout: Duration | None = "10m"
+    stall_timeout: Duration | None = None
+    recovery: RecoveryRequest = RecoveryRequest()
+    checkpoint: CheckpointRequest = CheckpointRequest()
+    preemptible: bool = True
+    labels: Labels = field(default_factory=dict)
+    after: Annotated[list[dict[str, Any]], Meta(max_length=256)] = field(default_factory=list)
+    allow_infeasible: bool = False
+
+
+class BatchRequest(RequestStruct, frozen=True, kw_only=True):
+    """Groups that are taken together or not at all; their order is the order of submission."""
+
+    groups: Annotated[list[GroupRequest], Meta(min_length=1, max_length=10_000)]

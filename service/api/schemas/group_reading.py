@@ -1,0 +1,130 @@
+"""From the wire to the domain: a GroupRequest becomes a GroupSpec, or says all that is wrong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+from service.api.schemas.group import GroupRequest, RequestsRequest, RoleRequest
+from service.api.wire import cpus_milli_of, memory_mib_of, seconds_of
+from service.domain.errors import FieldError, InvalidRequest, UnsupportedField
+from service.domain.group import GroupSpec, OnMemberLoss, Recovery, Role
+from service.domain.resources import Resources
+
+#: Fields of a role that the short form has at the top level, under their own names.
+_OF_A_ROLE = ("gpu", "node_labels", "command", "workdir", "image", "env", "secrets", "ready")
+_OF_REQUESTS = ("gpus", "cpus", "memory_gib")
+
+
+def read_groups(requests: Sequence[GroupRequest]) -> list[GroupSpec]:
+    """All specs of a batch. Errors name the index of the group."""
+    specs = []
+    for index, request in enumerate(requests):
+        try:
+            specs.append(read_group(request))
+        except InvalidRequest as error:
+            errors = [FieldError(f"groups[{index}].{each.field}", each.message) for each in error.errors]
+            raise type(error)(error.message, errors=errors) from None
+    return specs
+
+
+def read_group(request: GroupRequest) -> GroupSpec:
+    """Raises UnsupportedField or InvalidRequest."""
+    if mixed := list(_mixed_forms(request)):
+        raise InvalidRequest(mixed[0].message, errors=mixed)
+    roles = request.roles or [_short_role(request)]
+    if unsupported := list(_unsupported(request, roles)):
+        named = ", ".join(sorted({error.field for error in unsupported}))
+        raise UnsupportedField(f"Not supported yet: {named}.", errors=unsupported)
+    return GroupSpec(
+        name=request.name,
+        queue=request.queue,
+        priority=request.priority,
+        scheduling=request.scheduling,
+        roles=tuple(_role(role) for role in roles),
+        topology_required=request.topology.required if request.topology else None,
+        time_limit_seconds=_seconds(request.time_limit, "time_limit"),
+        start_timeout_seconds=_seconds(request.start_timeout, "start_timeout"),
+        grace_seconds=seconds_of(request.checkpoint.grace, field="checkpoint.grace"),
+        recovery=_recovery(request),
+        labels=request.labels,
+        allows_infeasible=request.allow_infeasible,
+    )
+
+
+def short_path(field: str) -> str:
+    """What the sender of a short form calls this field."""
+    field = re.sub(r"\broles\[0\]\.count$", "members", field)
+    return re.sub(r"\broles\[0\]\.(requests\.)?", "", field)
+
+
+def _mixed_forms(request: GroupRequest) -> Iterator[FieldError]:
+    if request.roles is None:
+        return
+    for name in ("members", *_OF_REQUESTS, *_OF_A_ROLE):
+        if getattr(request, name) is not None:
+            yield FieldError(name, f"{name} belongs to the short form; with roles it stands in a role")
+
+
+def _short_role(request: GroupRequest) -> RoleRequest:
+    given = {name: value for name in _OF_A_ROLE if (value := getattr(request, name)) is not None}
+    requests = RequestsRequest(gpus=request.gpus or 0, cpus=request.cpus, memory_gib=request.memory_gib)
+    return RoleRequest(count=request.members or 1, requests=requests, **given)
+
+
+def _unsupported(request: GroupRequest, roles: Sequence[RoleRequest]) -> Iterator[FieldError]:
+    """Fields of features that are not built yet, unless they say nothing."""
+    not_yet: list[tuple[str, Callable[[], bool]]] = [
+        ("elastic", lambda: request.elastic is not None),
+        ("after", lambda: bool(request.after)),
+        ("stall_timeout", lambda: request.stall_timeout is not None),
+        ("preemptible", lambda: not request.preemptible),
+        ("topology.preferred", lambda: bool(request.topology and request.topology.preferred is not None)),
+        ("recovery.on_member_loss", lambda: request.recovery.on_member_loss not in set(OnMemberLoss)),
+        *((f"roles[{i}].ready", lambda role=role: role.ready != "started") for i, role in enumerate(roles)),
+    ]
+    for field, is_used in not_yet:
+        if is_used():
+            shown = field if request.roles else short_path(field)
+            yield FieldError(shown, f"{shown} is not supported yet; leave it out")
+
+
+def _role(role: RoleRequest) -> Role:
+    return Role(
+        name=role.name,
+        count=role.count,
+        min_count=role.min_count,
+        requests=_resources(role.requests),
+        models=tuple(role.gpu.models) if role.gpu else (),
+        min_gpu_memory_gib=role.gpu.min_memory_gib if role.gpu else 0,
+        node_labels=role.node_labels,
+        command=tuple(role.command),
+        workdir=role.workdir,
+        image=role.image,
+        env=role.env,
+        secrets=role.secrets,
+    )
+
+
+def _resources(requests: RequestsRequest) -> Resources:
+    """A member that does not say takes one CPU and one GiB for each GPU, and at least one."""
+    share = max(1, requests.gpus)
+    return Resources(
+        gpus=requests.gpus,
+        cpus_milli=cpus_milli_of(share if requests.cpus is None else requests.cpus),
+        memory_mib=memory_mib_of(share if requests.memory_gib is None else requests.memory_gib),
+    )
+
+
+def _recovery(request: GroupRequest) -> Recovery:
+    recovery = request.recovery
+    return Recovery(
+        on_member_loss=OnMemberLoss(recovery.on_member_loss),
+        max_restarts=recovery.max_restarts,
+        backoff_seconds=seconds_of(recovery.backoff, field="recovery.backoff"),
+        seat_timeout_seconds=seconds_of(recovery.seat_timeout, field="recovery.seat_timeout"),
+    )
+
+
+def _seconds(value: str | float | None, field: str) -> int | None:
+    return None if value is None else seconds_of(value, field=field)
