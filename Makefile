@@ -50,7 +50,7 @@ test: $(STAMP) ## Run the tests (PYTEST_ARGS='-k word' to choose)
 .PHONY: test-redis
 test-redis: $(STAMP) ## Run the inventory tests on a Redis server from the system
 	@if [ -x "$${MUSTER_TEST_REDIS:-/usr/bin/redis-server}" ]; then \
-		MUSTER_TEST_REDIS="$${MUSTER_TEST_REDIS:-/usr/bin/redis-server}" $(PY) -m pytest tests/integration/inventory $(PYTEST_ARGS); \
+		MUSTER_TEST_REDIS="$${MUSTER_TEST_REDIS:-/usr/bin/redis-server}" $(PY) -m pytest tests/integration/inventory tests/integration/test_fixtures.py $(PYTEST_ARGS); \
 	else \
 		echo "skipped: no $${MUSTER_TEST_REDIS:-/usr/bin/redis-server} here (Debian: apt-get install redis-server)"; \
 	fi

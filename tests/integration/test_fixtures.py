@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
+import psutil
 import pytest
 import redis
 from sqlalchemy import create_engine, text
+
+from workers.embedded.program import find_valkey
+from workers.embedded.valkey import ValkeyServer
 
 
 @pytest.mark.parametrize("turn", [1, 2])
@@ -35,3 +42,8 @@ def test_the_inventory_is_empty_each_time(redis_url: str, turn: int) -> None:
     with redis.Redis.from_url(redis_url) as client:
         assert client.dbsize() == 0
         client.set("left", turn)
+
+
+def test_the_inventory_runs_on_the_server_that_was_named(inventory_server: ValkeyServer) -> None:
+    named = os.environ.get("MUSTER_TEST_REDIS") or find_valkey()
+    assert Path(psutil.Process(inventory_server.pid).exe()) == Path(named).resolve()
