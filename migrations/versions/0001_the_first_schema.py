@@ -118,10 +118,13 @@ def upgrade() -> None:
         sa.Column("stop", sa.Text(), nullable=False),
         sa.Column("has_quota", sa.Boolean(), nullable=False, comment="false: no nominal quota at all"),
         sa.Column("created_at", sa.DateTime(timezone=True), nullable=False),
+        sa.Column("deleted_at", sa.DateTime(timezone=True), nullable=True),
         sa.CheckConstraint("queue_order IN ('strict', 'best_effort')", name=op.f("ck_queues_queue_order")),
         sa.CheckConstraint("stop IN ('none', 'hold', 'hold_and_drain')", name=op.f("ck_queues_stop")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_queues")),
-        sa.UniqueConstraint("name", name=op.f("uq_queues_name")),
+    )
+    op.create_index(
+        "uq_queues_name", "queues", ["name"], unique=True, postgresql_where=sa.text("deleted_at IS NULL")
     )
     op.create_table(
         "shapes",
@@ -454,6 +457,7 @@ def downgrade() -> None:
     op.drop_table("dispatcher_leases")
     op.drop_table("dispatcher_expiries")
     op.drop_table("shapes")
+    op.drop_index("uq_queues_name", table_name="queues", postgresql_where=sa.text("deleted_at IS NULL"))
     op.drop_table("queues")
     op.drop_table("pools")
     op.drop_table("leadership_expiry")

@@ -97,14 +97,17 @@ queues = Table(
     "queues",
     metadata,
     Column("id", BigInteger, Identity(), primary_key=True),
-    Column("name", Text, nullable=False, unique=True),
+    Column("name", Text, nullable=False),
     Column("tenant", Text, comment="who may submit; NULL for everybody"),
     Column("queue_order", Text, nullable=False),
     Column("stop", Text, nullable=False),
     Column("has_quota", Boolean, nullable=False, comment="false: no nominal quota at all"),
     _instant("created_at", nullable=False),
+    _instant("deleted_at"),
     CheckConstraint(_one_of("queue_order", Order), name="queue_order"),
     CheckConstraint(_one_of("stop", Stop), name="stop"),
+    #: A deleted queue stays for its ended groups; its name is free.
+    Index("uq_queues_name", "name", unique=True, postgresql_where=text("deleted_at IS NULL")),
 )
 quotas = Table(
     "quotas",

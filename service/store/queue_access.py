@@ -18,8 +18,12 @@ class OpenQueue:
 
 
 def find_queues(conn: Connection, names: Collection[str]) -> dict[str, OpenQueue]:
-    """The queues of these names, by name."""
+    """The queues of these names, by name. They cannot be deleted before the transaction ends."""
     rows = conn.execute(
-        text("SELECT id, name, tenant FROM queues WHERE name = ANY(:names)"), {"names": list(names)}
+        text(
+            "SELECT id, name, tenant FROM queues WHERE name = ANY(:names) AND deleted_at IS NULL"
+            " FOR KEY SHARE"
+        ),
+        {"names": list(names)},
     )
     return {row.name: OpenQueue(row.id, row.name, row.tenant) for row in rows}
