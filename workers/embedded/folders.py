@@ -64,7 +64,7 @@ def is_reachable(path: Path, user: ServerUser) -> bool:
     return all(_may_pass(folder.stat(), user) for folder in path.resolve().parents if folder.exists())
 
 
-def choose_socket_folder(wanted: Path, socket_name: str, user: ServerUser) -> Path:
+def choose_socket_folder(wanted: Path, socket_name: str, *, user: ServerUser) -> Path:
     """Make and return `wanted`, or a short folder under /tmp if that is too long or out of reach.
 
     The short one is named after `wanted` and the caller, so that a later start finds the same.

@@ -73,18 +73,18 @@ class PostgresServer:
         # 2. Places that the server's user can enter.
         user = unprivileged_user()
         _make_data_dir(data_dir, user)
-        socket_folder = choose_socket_folder(socket_dir / "postgres", _SOCKET, user)
+        socket_folder = choose_socket_folder(socket_dir / "postgres", _SOCKET, user=user)
         programs = find_postgres(data_dir, user)
         # 3. A cluster, at the first start.
         settings = {**DEFAULT_OPTIONS, **(options or {})}
         if not (data_dir / "cluster").exists():
-            _make_cluster(data_dir, programs, user, is_durable=settings.get("fsync") != "off")
+            _make_cluster(data_dir, programs, user=user, is_durable=settings.get("fsync") != "off")
         # 4. The server, again while the last one is still going away.
-        command = _command(data_dir, programs, socket_folder, settings)
+        command = _command(data_dir, programs, socket_folder=socket_folder, settings=settings)
         deadline = time.monotonic() + _START_SECONDS
         while True:
             written = child.log_size(data_dir / "server.log")
-            server = cls._try_start(command, data_dir, socket_folder, user)
+            server = cls._try_start(command, data_dir, socket_folder=socket_folder, user=user)
             if server.is_running:
                 return server
             tail = child.read_tail(server.log, since=written)
@@ -94,12 +94,12 @@ class PostgresServer:
 
     @classmethod
     def _try_start(
-        cls, command: list[str | Path], data_dir: Path, socket_folder: Path, user: ServerUser
+        cls, command: list[str | Path], data_dir: Path, *, socket_folder: Path, user: ServerUser
     ) -> PostgresServer:
         process = child.spawn(command, user=user, log=data_dir / "server.log")
         try:
             if identity := find_identity(process.pid):
-                write_record(data_dir, identity, signal.SIGINT)
+                write_record(data_dir, identity, stop_signal=signal.SIGINT)
             server = cls(process, data_dir, socket_folder)
             programs = Path(command[0]).parent
             if not child.wait_until(
@@ -157,7 +157,7 @@ def _make_data_dir(data_dir: Path, user: ServerUser) -> None:
         )
 
 
-def _make_cluster(data_dir: Path, programs: Path, user: ServerUser, *, is_durable: bool) -> None:
+def _make_cluster(data_dir: Path, programs: Path, *, user: ServerUser, is_durable: bool) -> None:
     # Made under another name first, so that a cluster that was cut short is never served.
     draft = data_dir / "cluster.new"
     shutil.rmtree(draft, ignore_errors=True)
@@ -180,7 +180,7 @@ def _make_cluster(data_dir: Path, programs: Path, user: ServerUser, *, is_durabl
 
 
 def _command(
-    data_dir: Path, programs: Path, socket_folder: Path, settings: Mapping[str, str]
+    data_dir: Path, programs: Path, *, socket_folder: Path, settings: Mapping[str, str]
 ) -> list[str | Path]:
     command: list[str | Path] = [programs / "postgres", "-D", data_dir / "cluster", "-k", socket_folder]
     for name, value in settings.items():

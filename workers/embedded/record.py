@@ -16,7 +16,7 @@ RECORD = "server.json"
 _POLL_SECONDS = 0.02
 
 
-def write_record(data_dir: Path, identity: ProcessIdentity, stop_signal: signal.Signals) -> None:
+def write_record(data_dir: Path, identity: ProcessIdentity, *, stop_signal: signal.Signals) -> None:
     """Write who serves `data_dir`, whole or not at all."""
     text = json.dumps(asdict(identity) | {"stop_signal": stop_signal.name})
     draft = data_dir / f"{RECORD}.new"
@@ -46,8 +46,8 @@ def end_leftover(data_dir: Path, *, grace_seconds: float = 30.0) -> bool:
         return False
     identity, stop_signal = found
     was_alive = is_alive(identity)
-    if was_alive and not _end(identity, stop_signal, grace_seconds):
-        _end(identity, signal.SIGKILL, grace_seconds)
+    if was_alive and not _end(identity, stop_signal, grace_seconds=grace_seconds):
+        _end(identity, signal.SIGKILL, grace_seconds=grace_seconds)
     erase_record(data_dir)
     return was_alive
 
@@ -61,7 +61,7 @@ def _read(data_dir: Path) -> tuple[ProcessIdentity, signal.Signals] | None:
     return ProcessIdentity(**fields), stop_signal
 
 
-def _end(identity: ProcessIdentity, stop_signal: signal.Signals, grace_seconds: float) -> bool:
+def _end(identity: ProcessIdentity, stop_signal: signal.Signals, *, grace_seconds: float) -> bool:
     try:
         psutil.Process(identity.pid).send_signal(stop_signal)
     except psutil.NoSuchProcess:

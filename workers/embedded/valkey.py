@@ -71,15 +71,15 @@ class ValkeyServer:
             raise child.ServerInUse(f"pid {leftover.pid} already serves {data_dir}")
         user = ServerUser.of_caller()
         make_private_folder(data_dir, user)
-        socket = choose_socket_folder(socket_dir / "valkey", _SOCKET, user) / _SOCKET
-        configuration = _write_configuration(data_dir, socket, {**DEFAULT_OPTIONS, **(options or {})})
+        socket = choose_socket_folder(socket_dir / "valkey", _SOCKET, user=user) / _SOCKET
+        configuration = _write_configuration(data_dir, socket, options={**DEFAULT_OPTIONS, **(options or {})})
         written = child.log_size(data_dir / "server.log")
         process = child.spawn(
             [program or find_valkey(), configuration], user=user, log=data_dir / "server.log"
         )
         try:
             if identity := find_identity(process.pid):
-                write_record(data_dir, identity, signal.SIGTERM)
+                write_record(data_dir, identity, stop_signal=signal.SIGTERM)
             server = cls(process, data_dir, socket)
             if not child.wait_until(server.answers, process, seconds=_START_SECONDS):
                 tail = child.read_tail(server.log, since=written)
@@ -130,7 +130,7 @@ class ValkeyServer:
         self.stop()
 
 
-def _write_configuration(data_dir: Path, socket: Path, options: Mapping[str, str]) -> Path:
+def _write_configuration(data_dir: Path, socket: Path, *, options: Mapping[str, str]) -> Path:
     directives = {
         "port": "0",
         "unixsocket": str(socket),

@@ -105,7 +105,7 @@ def test_a_pid_that_was_handed_out_again_is_left_alone(
 ) -> None:
     stranger = identity_of(bystander.pid)
     recorded = replace(stranger, start="1") if changed == "start" else replace(stranger, boot_id="another")
-    write_record(tmp_path, recorded, signal.SIGKILL)
+    write_record(tmp_path, recorded, stop_signal=signal.SIGKILL)
     assert end_leftover(tmp_path) is False
     assert is_alive(stranger)
     assert list(tmp_path.iterdir()) == []
@@ -116,14 +116,14 @@ def test_a_server_that_ignores_its_signal_is_killed(tmp_path: Path) -> None:
     with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        write_record(tmp_path, identity_of(process.pid), signal.SIGTERM)
+        write_record(tmp_path, identity_of(process.pid), stop_signal=signal.SIGTERM)
         assert end_leftover(tmp_path, grace_seconds=0.2) is True
         assert process.wait() == -signal.SIGKILL
 
 
 def test_a_record_is_one_json_object(tmp_path: Path, bystander: subprocess.Popen[bytes]) -> None:
     identity = identity_of(bystander.pid)
-    write_record(tmp_path, identity, signal.SIGINT)
+    write_record(tmp_path, identity, stop_signal=signal.SIGINT)
     assert json.loads((tmp_path / "server.json").read_text()) == {
         "boot_id": identity.boot_id,
         "pid": bystander.pid,
