@@ -96,6 +96,15 @@ def test_the_domain_needs_nothing_that_has_to_be_installed() -> None:
             )
 
 
+def test_the_command_line_starts_processes_and_otherwise_talks_through_the_client() -> None:
+    allowed = re.compile(
+        r"service(\.(cli|client|domain|settings|clock)(\..*)?|\.api\.\w+|\.store\.migrate)?|workers(\..*)?"
+    )
+    for path in sorted((ROOT / "service" / "cli").rglob("*.py")):
+        ours = [module for module in imported_modules(path) if module.split(".")[0] in PACKAGES]
+        assert [module for module in ours if not allowed.fullmatch(module)] == [], place(path)
+
+
 def imported_modules(path: Path) -> Iterator[str]:
     for node in ast.walk(parse(path)):
         if isinstance(node, ast.Import):
