@@ -1,0 +1,106 @@
+"""Evict: end the attempts of units that hold places. The dispatcher stops their members, and their
+places are free once every one is gone."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection
+
+from service.domain.events import Event, Kind
+from service.domain.status import LIVE, Cause, Status
+from service.store.attempts import lock_units
+from service.store.closing import EvictingUnit, set_cancelling, set_evicting
+from service.store.events import add_events
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Evicted:
+    """Units whose eviction this transaction decided, and the pools whose dispatchers to ring after
+    its commit."""
+
+    unit_ids: tuple[int, ...] = ()
+    pool_ids: frozenset[int] = frozenset()
+
+
+def evict_units(
+    conn: Connection,
+    unit_ids: Collection[int],
+    *,
+    target: Status,
+    cause: Cause,
+    message: str,
+    now: datetime,
+    actor: str = "muster",
+    backoff_seconds: int | None = None,
+) -> Evicted:
+    """Evict those of these units that hold places, within the caller's transaction.
+
+    The target is Pending (queued again as the next attempt, at once unless `backoff_seconds`), Failed
+    or Cancelled. A unit that is Evicting already keeps its target, unless this is a cancel. Units that
+    hold nothing are left alone. Locks as W4 says; the caller rings the dispatchers of `pool_ids`.
+    """
+    present = lock_units(conn, unit_ids)
+    fresh = [unit for unit, row in present.items() if row.status in LIVE and row.evict_target is None]
+    again = [
+        unit
+        for unit, row in present.items()
+        if row.evict_target not in (None, Status.CANCELLED.value) and target is Status.CANCELLED
+    ]
+    if fresh:
+        set_evicting(
+            conn,
+            [
+                EvictingUnit(
+                    unit_id=unit, target=target, cause=cause, message=message, backoff_seconds=backoff_seconds
+                )
+                for unit in fresh
+            ],
+            now=now,
+        )
+    if again:
+        set_cancelling(conn, again, message=message)
+    changed = sorted((*fresh, *again))
+    add_events(
+        conn,
+        (
+            evicting_event(
+                unit,
+                present[unit].group_id,
+                attempt=present[unit].attempt,
+                target=target,
+                cause=cause,
+                message=message,
+                at=now,
+                actor=actor,
+            )
+            for unit in changed
+        ),
+    )
+    return Evicted(unit_ids=tuple(changed), pool_ids=frozenset(present[unit].pool_id for unit in changed))
+
+
+def evicting_event(
+    unit_id: int,
+    group_id: int,
+    *,
+    attempt: int,
+    target: Status,
+    cause: Cause,
+    message: str,
+    at: datetime,
+    actor: str = "muster",
+) -> Event:
+    """The record of a decision to end an attempt."""
+    return Event(
+        at=at,
+        kind=Kind.EVICTING,
+        actor=actor,
+        group_id=group_id,
+        unit_id=unit_id,
+        attempt=attempt,
+        cause=cause.value,
+        data={"target": target.value, "message": message},
+    )

@@ -1,0 +1,168 @@
+"""The end of an attempt: its eviction is decided, and once it is closed its places are given back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from sqlalchemy import Connection, text
+
+from service.domain.status import Cause, Status
+
+
+class AttemptOutcome(StrEnum):
+    SUCCEEDED = "Succeeded"
+    FAILED = "Failed"
+    CANCELLED = "Cancelled"
+    REQUEUED = "Requeued"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvictingUnit:
+    """A locked unit that is to end its attempt. `grace_seconds` None: its group's own."""
+
+    unit_id: int
+    target: Status
+    cause: Cause
+    message: str
+    backoff_seconds: int | None = None
+    grace_seconds: float | None = None
+    counts_restart: bool = False
+    counts_refusal: bool = False
+    is_held: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleasedUnit:
+    """A locked unit whose attempt is closed (X1). `ended_at` is the last instant at which it held its
+    places; `backoff_until` is for what is queued again."""
+
+    unit_id: int
+    outcome: AttemptOutcome
+    ended_at: datetime
+    gpus: int
+    cause: Cause | None = None
+    message: str | None = None
+    backoff_until: datetime | None = None
+
+
+def set_evicting(conn: Connection, evictions: Sequence[EvictingUnit], *, now: datetime) -> None:
+    """Nothing was handed to a launcher while dispatch is Waiting, so it stays that and is closed
+    without one (X1)."""
+    ids = [eviction.unit_id for eviction in evictions]
+    conn.execute(
+        _EVICT_ATTEMPTS,
+        {
+            "now": now,
+            "ids": ids,
+            "targets": [eviction.target.value for eviction in evictions],
+            "causes": [eviction.cause.value for eviction in evictions],
+            "messages": [eviction.message for eviction in evictions],
+            "backoffs": [eviction.backoff_seconds for eviction in evictions],
+            "graces": [eviction.grace_seconds for eviction in evictions],
+        },
+    )
+    conn.execute(
+        _EVICT_UNITS,
+        {
+            "ids": ids,
+            "restarts": [int(eviction.counts_restart) for eviction in evictions],
+            "refusals": [int(eviction.counts_refusal) for eviction in evictions],
+            "holds": [eviction.is_held for eviction in evictions],
+        },
+    )
+
+
+def set_cancelling(conn: Connection, unit_ids: Sequence[int], *, message: str) -> None:
+    """Locked units that are Evicting already are now ended for good. Their grace goes on."""
+    ids = list(unit_ids)
+    conn.execute(
+        text(
+            "UPDATE attempts SET evict_target = 'Cancelled', evict_cause = 'Cancelled',"
+            " evict_message = :message, evict_backoff_seconds = NULL"
+            " WHERE unit_id = ANY(CAST(:ids AS bigint[]))"
+        ),
+        {"ids": ids, "message": message},
+    )
+    conn.execute(
+        text("UPDATE units SET version = version + 1 WHERE id = ANY(CAST(:ids AS bigint[]))"), {"ids": ids}
+    )
+
+
+def release_attempts(conn: Connection, releases: Sequence[ReleasedUnit]) -> None:
+    """Charge the usage of locked, closed attempts once, end their holds, and give each unit the status
+    that its end leads to."""
+    ids = [release.unit_id for release in releases]
+    conn.execute(
+        _CHARGE,
+        {
+            "ids": ids,
+            "outcomes": [release.outcome.value for release in releases],
+            "causes": [release.cause.value if release.cause else None for release in releases],
+            "ends": [release.ended_at for release in releases],
+            "gpus": [release.gpus for release in releases],
+        },
+    )
+    conn.execute(text("DELETE FROM attempts WHERE unit_id = ANY(CAST(:ids AS bigint[]))"), {"ids": ids})
+    conn.execute(
+        _END_UNITS,
+        {
+            "ids": ids,
+            "outcomes": [release.outcome.value for release in releases],
+            "causes": [release.cause.value if release.cause else None for release in releases],
+            "ends": [release.ended_at for release in releases],
+            "messages": [release.message for release in releases],
+            "backoffs": [release.backoff_until for release in releases],
+        },
+    )
+
+
+_EVICT_ATTEMPTS = text("""
+    UPDATE attempts a
+    SET evict_target = v.target, evict_cause = v.cause, evict_message = v.message,
+        evict_backoff_seconds = v.backoff, stop_at = CAST(:now AS timestamptz),
+        kill_at = COALESCE(a.kill_at, CAST(:now AS timestamptz)
+                  + make_interval(secs => COALESCE(v.grace, g.grace_seconds))),
+        dispatch = CASE a.dispatch WHEN 'Waiting' THEN 'Waiting' ELSE 'Closing' END
+    FROM unnest(CAST(:ids AS bigint[]), CAST(:targets AS text[]), CAST(:causes AS text[]),
+                CAST(:messages AS text[]), CAST(:backoffs AS int[]), CAST(:graces AS float8[]))
+         AS v (unit_id, target, cause, message, backoff, grace), groups g
+    WHERE a.unit_id = v.unit_id AND g.id = a.group_id
+""")
+
+_EVICT_UNITS = text("""
+    UPDATE units u
+    SET status = 'Evicting', version = version + 1, restarts_used = restarts_used + v.restarts,
+        refused_dispatches = refused_dispatches + v.refusals, is_held = is_held OR v.is_held
+    FROM unnest(CAST(:ids AS bigint[]), CAST(:restarts AS int[]), CAST(:refusals AS int[]),
+                CAST(:holds AS boolean[])) AS v (unit_id, restarts, refusals, is_held)
+    WHERE u.id = v.unit_id
+""")
+
+_CHARGE = text("""
+    INSERT INTO closed_attempts (unit_id, attempt, group_id, queue_id, generation, dispatches, places,
+                                 usage, admitted_at, running_at, ended_at, outcome, cause, gpu_seconds)
+    SELECT a.unit_id, a.attempt, a.group_id, a.queue_id, a.generation, a.dispatches, a.places, a.usage,
+           a.admitted_at, a.running_at, v.ended_at, v.outcome, v.cause,
+           v.gpus * GREATEST(0, extract(epoch FROM v.ended_at - a.admitted_at))
+    FROM unnest(CAST(:ids AS bigint[]), CAST(:outcomes AS text[]), CAST(:causes AS text[]),
+                CAST(:ends AS timestamptz[]), CAST(:gpus AS int[]))
+         AS v (unit_id, outcome, cause, ended_at, gpus)
+    JOIN attempts a ON a.unit_id = v.unit_id
+""")
+
+_END_UNITS = text("""
+    UPDATE units u
+    SET status = CASE v.outcome WHEN 'Requeued' THEN 'Pending' ELSE v.outcome END,
+        version = version + 1,
+        attempt = CASE v.outcome WHEN 'Requeued' THEN u.attempt + 1 ELSE u.attempt END,
+        ended_at = CASE v.outcome WHEN 'Requeued' THEN NULL ELSE v.ended_at END,
+        admitted_at = CASE v.outcome WHEN 'Requeued' THEN NULL ELSE u.admitted_at END,
+        backoff_until = v.backoff, cause = v.cause, message = v.message
+    FROM unnest(CAST(:ids AS bigint[]), CAST(:outcomes AS text[]), CAST(:causes AS text[]),
+                CAST(:ends AS timestamptz[]), CAST(:messages AS text[]), CAST(:backoffs AS timestamptz[]))
+         AS v (unit_id, outcome, cause, ended_at, message, backoff)
+    WHERE u.id = v.unit_id
+""")
