@@ -19,6 +19,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from service.api.auth import Authentication, KeyRing
 from service.api.bells import Bells
 from service.api.controllers import health
+from service.api.controllers.queues import QueuesController
 from service.api.deps import dependencies
 from service.api.problems import HANDLERS
 from service.clock import Clock, SystemClock
@@ -32,7 +33,11 @@ MAX_BODY_BYTES = 16 * 1024 * 1024
 _ADMIN_KEY_RETRY_SECONDS = 1.0
 
 #: Every controller and handler of the API.
-ROUTES: tuple[ControllerRouterHandler, ...] = (health.get_health, health.get_readiness)
+ROUTES: tuple[ControllerRouterHandler, ...] = (
+    health.get_health,
+    health.get_readiness,
+    QueuesController,
+)
 
 _log = structlog.get_logger("muster.api")
 

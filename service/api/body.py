@@ -28,8 +28,8 @@ _PLACE = re.compile(r"^(?P<message>.*?)(?: - at (?P<inside>`key` in )?`(?P<path>
 _NAMED = re.compile(r"^Object (?:contains unknown|missing required) field `(?P<name>.*)`$", re.DOTALL)
 
 
-class JsonBody(AbstractDTO[T]):
-    """`dto=JsonBody[SomeStruct], return_dto=None` on a handler whose `data` is a SomeStruct."""
+class StrictJson(AbstractDTO[T]):
+    """`dto=StrictJson[SomeStruct]` on a handler with `data: JSONBody[SomeStruct]`."""
 
     def decode_bytes(self, value: bytes) -> Any:
         require_json(self.asgi_connection.headers.get("content-type"))

@@ -1,4 +1,7 @@
-"""What handlers are given by name. Annotate the argument with the alias: `engine: EngineDep`."""
+"""What handlers are given by name. Annotate the argument with the alias: `engine: EngineDep`.
+
+They come from this process and not from the request, so nothing is validated.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any, TypeAlias
 
 from litestar import Request
 from litestar.di import NamedDependency, Provide
+from litestar.params import SkipValidation
 from redis import Redis
 from sqlalchemy import Engine
 
@@ -16,15 +20,15 @@ from service.clock import Clock
 from service.domain.principal import Principal
 from service.settings import Settings
 
-EngineDep: TypeAlias = NamedDependency[Engine]
+EngineDep: TypeAlias = NamedDependency[SkipValidation[Engine]]
 #: Retries off, half a second of patience: one that is away answers at once (503).
-RedisDep: TypeAlias = NamedDependency[Redis]
-BellsDep: TypeAlias = NamedDependency[Bells]
-ClockDep: TypeAlias = NamedDependency[Clock]
-SettingsDep: TypeAlias = NamedDependency[Settings]
-KeyRingDep: TypeAlias = NamedDependency[KeyRing]
+RedisDep: TypeAlias = NamedDependency[SkipValidation[Redis]]
+BellsDep: TypeAlias = NamedDependency[SkipValidation[Bells]]
+ClockDep: TypeAlias = NamedDependency[SkipValidation[Clock]]
+SettingsDep: TypeAlias = NamedDependency[SkipValidation[Settings]]
+KeyRingDep: TypeAlias = NamedDependency[SkipValidation[KeyRing]]
 #: Who calls; only on routes that need a key.
-PrincipalDep: TypeAlias = NamedDependency[Principal]
+PrincipalDep: TypeAlias = NamedDependency[SkipValidation[Principal]]
 
 
 def principal_of(request: Request[Principal, Any, Any]) -> Principal:

@@ -1,0 +1,108 @@
+"""/v1/queues"""
+
+from __future__ import annotations
+
+from litestar import Controller, delete, get, patch, post
+from litestar.params import FromPath, JSONBody
+
+from service.api.auth import require_admin
+from service.api.body import StrictJson
+from service.api.deps import BellsDep, ClockDep, EngineDep, PrincipalDep
+from service.api.schemas.queue import (
+    QueueAnswer,
+    QueueList,
+    QueuePatch,
+    QueueRequest,
+    change_of,
+    queue_answer,
+    quota_of,
+    refuse_unbuilt,
+)
+from service.operations import queues
+
+
+class QueuesController(Controller):
+    path = "/v1/queues"
+    tags = ["queues"]  # noqa: RUF012
+
+    @post(
+        operation_id="create-queue", guards=[require_admin], dto=StrictJson[QueueRequest], sync_to_thread=True
+    )
+    def create_queue(
+        self,
+        data: JSONBody[QueueRequest],
+        engine: EngineDep,
+        bells: BellsDep,
+        clock: ClockDep,
+        principal: PrincipalDep,
+    ) -> QueueAnswer:
+        """Make a queue (admin)."""
+        refuse_unbuilt(data)
+        queues.create_queue(
+            engine,
+            name=data.name,
+            tenant=data.tenant,
+            order=data.order,
+            stop=data.stop,
+            quota=quota_of(data),
+            actor=principal.user,
+            now=clock.now(),
+        )
+        bells.wake_cycles()
+        return queue_answer(queues.get_queue(engine, data.name, principal))
+
+    @get(operation_id="list-queues", sync_to_thread=True)
+    def list_queues(self, engine: EngineDep, principal: PrincipalDep) -> QueueList:
+        """The queues that the caller may submit to, by name; for operators all."""
+        return QueueList(queues=[queue_answer(view) for view in queues.list_queues(engine, principal)])
+
+    @get("/{queue_name:str}", operation_id="get-queue", sync_to_thread=True)
+    def get_queue(self, queue_name: FromPath[str], engine: EngineDep, principal: PrincipalDep) -> QueueAnswer:
+        """One queue with what it holds and what is asked of it."""
+        return queue_answer(queues.get_queue(engine, queue_name, principal))
+
+    @patch(
+        "/{queue_name:str}",
+        operation_id="update-queue",
+        guards=[require_admin],
+        dto=StrictJson[QueuePatch],
+        sync_to_thread=True,
+    )
+    def update_queue(
+        self,
+        queue_name: FromPath[str],
+        data: JSONBody[QueuePatch],
+        engine: EngineDep,
+        bells: BellsDep,
+        clock: ClockDep,
+        principal: PrincipalDep,
+    ) -> QueueAnswer:
+        """Change a queue (admin). Lowering a quota or limit evicts nobody; `hold_and_drain` does."""
+        refuse_unbuilt(data)
+        pool_ids = queues.change_queue(
+            engine, queue_name, change_of(data), actor=principal.user, now=clock.now()
+        )
+        bells.wake_cycles()
+        bells.ring_dispatchers(pool_ids)
+        return queue_answer(queues.get_queue(engine, queue_name, principal))
+
+    @delete(
+        "/{queue_name:str}",
+        operation_id="delete-queue",
+        guards=[require_admin],
+        status_code=202,
+        sync_to_thread=True,
+    )
+    def delete_queue(
+        self,
+        queue_name: FromPath[str],
+        engine: EngineDep,
+        bells: BellsDep,
+        clock: ClockDep,
+        principal: PrincipalDep,
+    ) -> QueueAnswer:
+        """Delete a queue (admin) in which no group waits or lives. Answers what it was."""
+        before = queues.get_queue(engine, queue_name, principal)
+        queues.delete_queue(engine, queue_name, actor=principal.user, now=clock.now())
+        bells.wake_cycles()
+        return queue_answer(before)
