@@ -18,3 +18,18 @@ def ledger_part(incarnation: str, part: str) -> str:
 
 def verdict(queue_id: int) -> str:
     return f"muster:verdict:queue:{queue_id}"
+
+
+#: Counts wake-ups: whoever has seen a count has seen all that was committed before it (J1).
+CYCLES_DIRTY = "muster:cycles:dirty"
+#: Set while a job is on its way; the job deletes it before it looks at the count for the last time.
+CYCLES_WAKE = "muster:cycles:wake"
+#: A push ends the waiting of a job that is under way.
+CYCLES_BELL = "muster:cycles:bell"
+#: Hash: counters of the cycles' time and size, for /metrics.
+CYCLES_STATS = "muster:stats:cycles"
+
+
+def dispatcher_bell(pool_id: int) -> str:
+    """The list on which the dispatcher of a pool waits (BLPOP)."""
+    return f"muster:dispatcher:{pool_id}:bell"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from sqlalchemy import Engine, create_engine
+from sqlalchemy.pool import NullPool
 
 #: Idle transactions and lock waits are bounded, so that a frozen process cannot stop the others
 #: for ever. The leader's own connection has looser bounds; its lease bounds it (L1, L3).
@@ -28,4 +29,35 @@ def make_engine(url: str, *, pool_size: int = 5, application_name: str = "muster
         pool_timeout=5,
         pool_pre_ping=True,
         connect_args={"connect_timeout": 3, "options": options, "application_name": application_name},
+    )
+
+
+#: A leader is bounded by its lease and ended by its successor (L1, L3); these bounds only keep a
+#: forgotten one from holding locks for ever. Its statements read and write rows by key: with
+#: sequential scans off, a plan made while a table was small is still right when it is large.
+_DIRECT_SESSION = {
+    "statement_timeout": "120s",
+    "lock_timeout": "10s",
+    "idle_in_transaction_session_timeout": "300s",
+    "timezone": "UTC",
+    "enable_seqscan": "off",
+}
+
+
+def make_direct_engine(url: str, *, application_name: str = "muster leader") -> Engine:
+    """Connections that are opened when asked for and closed when given back, never pooled.
+
+    What is true of one connection (a lease's backend, a kept snapshot) must not silently move to
+    another (L1, W3). Statements are planned anew each time, with their values.
+    """
+    options = " ".join(f"-c {name}={value}" for name, value in _DIRECT_SESSION.items())
+    return create_engine(
+        url,
+        poolclass=NullPool,
+        connect_args={
+            "connect_timeout": 3,
+            "options": options,
+            "application_name": application_name,
+            "prepare_threshold": None,
+        },
     )

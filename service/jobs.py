@@ -1,0 +1,103 @@
+"""Background jobs by name, and the bells that wake their processes.
+
+The function of a job is named, never imported here: only a worker imports it, from a list of its own.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from importlib.resources import files
+
+import redis
+import structlog
+from rq import Queue
+
+from service.inventory.keys import CYCLES_BELL, CYCLES_DIRTY, CYCLES_WAKE, dispatcher_bell
+
+#: The queue of the leader's worker, and the one function that it runs.
+CYCLES = "cycles"
+RUN_CYCLES = "workers.tasks.run_cycles"
+
+#: A bell says "look"; nobody needs to be told that more than a few times.
+_BELL_LENGTH = 4
+#: A failed job is of no use; what it would have done the next one does.
+_FAILURE_SECONDS = 60
+
+_WAKE_SCRIPT = files("service.inventory").joinpath("lua", "wake.lua").read_text()
+
+_log = structlog.get_logger(__name__)
+
+
+def wake_cycles(client: redis.Redis) -> bool:
+    """Have a cycle look at what was just committed. A job is enqueued only if none is on its way;
+    True if one was. Raises redis errors: the ticker makes up for a lost wake-up."""
+    wake = client.register_script(_WAKE_SCRIPT)
+    if not wake(keys=[CYCLES_DIRTY, CYCLES_BELL, CYCLES_WAKE], args=[_BELL_LENGTH]):
+        return False
+    enqueue_cycles(client)
+    return True
+
+
+def enqueue_cycles(client: redis.Redis) -> None:
+    """Enqueue a job without asking whether one is on its way: a worker that was killed in mid-job
+    leaves the flag behind. Jobs are JSON and have no timeout: its signal could land between a
+    reservation and its commit, and the lease bounds them anyway."""
+    queue = Queue(CYCLES, connection=client, serializer="json")
+    queue.enqueue(RUN_CYCLES, job_timeout=-1, result_ttl=0, failure_ttl=_FAILURE_SECONDS)
+
+
+def waiting_jobs(client: redis.Redis) -> int:
+    """How many jobs wait in the cycles' queue."""
+    return Queue(CYCLES, connection=client, serializer="json").count
+
+
+def ring_dispatcher(client: redis.Redis, pool_id: int) -> None:
+    """Have the dispatcher of a pool look at once. Raises redis errors; it also looks by itself."""
+    ring_all_dispatchers(client, [pool_id])
+
+
+def ring_all_dispatchers(client: redis.Redis, pool_ids: Iterable[int]) -> None:
+    """Ring several dispatchers in one round trip."""
+    with client.pipeline(transaction=False) as pipe:
+        for pool_id in pool_ids:
+            pipe.lpush(dispatcher_bell(pool_id), 1)
+            pipe.ltrim(dispatcher_bell(pool_id), 0, _BELL_LENGTH - 1)
+        pipe.execute()
+
+
+class Waker:
+    """Wakes the cycle from a thread, so that nobody who commits waits for Redis or fails with it.
+
+    Sends at most one wake-up in `interval_seconds`; a wake-up that fails is dropped and logged.
+    """
+
+    def __init__(self, client: redis.Redis, *, interval_seconds: float = 0.003) -> None:
+        self._client = client
+        self._interval_seconds = interval_seconds
+        self._wanted = threading.Event()
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="waker", daemon=True)
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Soon, once for all who call this meanwhile. Never blocks, never raises."""
+        self._wanted.set()
+
+    def close(self) -> None:
+        """Send what is still wanted, then stop."""
+        self._closed.set()
+        self._wanted.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        is_open = True
+        while is_open:
+            self._wanted.wait()
+            is_open = not self._closed.is_set()
+            self._wanted.clear()
+            try:
+                wake_cycles(self._client)
+            except redis.RedisError as error:
+                _log.warning("wake_up_dropped", error=type(error).__name__)
+            self._closed.wait(self._interval_seconds)

@@ -1,0 +1,72 @@
+"""Read what the World is made of: everything once, then only what changed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from sqlalchemy import Connection, text
+
+from service.admission.world import Changes, PendingUnit, RunningUnit
+from service.domain.shape import Shape
+from service.store.feed import Snapshot, open_snapshot, read_changes, read_position
+from service.store.shapes import load_shapes
+from service.store.world_rows import read_all_units, read_configuration, read_units
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Position:
+    """How far a World has been read, over one connection (W3). `shapes` are those seen so far."""
+
+    snapshot: Snapshot
+    config_version: int
+    shapes: dict[int, Shape]
+
+
+def load_world(conn: Connection) -> tuple[Changes, Position]:
+    """Everything, of one instant: for an empty World."""
+    with conn.begin():
+        open_snapshot(conn)
+        # A full load reads whole tables; the connection is set up for the opposite.
+        conn.execute(text("SET LOCAL enable_seqscan = on"))
+        here = read_position(conn)
+        configuration = read_configuration(conn)
+        pending, running = read_all_units(conn)
+        shapes = _shapes_of(conn, pending, running, known={})
+    changes = Changes(configuration=configuration, shapes=shapes, pending=pending, running=running)
+    position = Position(snapshot=here.snapshot, config_version=here.config_version, shapes=dict(shapes))
+    return changes, position
+
+
+def load_changes(conn: Connection, position: Position) -> tuple[Changes, Position]:
+    """What changed since `position`: the present states of the units that events name (W1, W2), and
+    the configuration if its version has moved. All of one instant."""
+    with conn.begin():
+        open_snapshot(conn)
+        now = read_changes(conn, position.snapshot)
+        has_moved = now.config_version != position.config_version
+        configuration = read_configuration(conn) if has_moved else None
+        pending, running = read_units(conn, sorted(now.unit_ids)) if now.unit_ids else ({}, {})
+        shapes = _shapes_of(conn, pending, running, known=position.shapes)
+    changes = Changes(
+        configuration=configuration,
+        shapes=shapes,
+        pending=pending,
+        running=running,
+        gone=now.unit_ids - pending.keys() - running.keys(),
+    )
+    position.shapes.update(shapes)
+    return changes, replace(position, snapshot=now.snapshot, config_version=now.config_version)
+
+
+def _shapes_of(
+    conn: Connection,
+    pending: dict[int, PendingUnit],
+    running: dict[int, RunningUnit],
+    *,
+    known: dict[int, Shape],
+) -> dict[int, Shape]:
+    """The shapes of these units; a shape never changes, so each is read once."""
+    used = {unit.shape_id for unit in pending.values()} | {unit.shape_id for unit in running.values()}
+    missing = used - known.keys()
+    read = load_shapes(conn, missing) if missing else {}
+    return {shape_id: known.get(shape_id) or read[shape_id] for shape_id in used}
