@@ -18,6 +18,8 @@ from service.api.auth import KeyRing
 from service.api.bells import Bells
 from service.clock import Clock
 from service.domain.principal import Principal
+from service.operations.configuration import KnownConfiguration
+from service.operations.secret_box import SecretBox
 from service.settings import Settings
 
 EngineDep: TypeAlias = NamedDependency[SkipValidation[Engine]]
@@ -27,6 +29,9 @@ BellsDep: TypeAlias = NamedDependency[SkipValidation[Bells]]
 ClockDep: TypeAlias = NamedDependency[SkipValidation[Clock]]
 SettingsDep: TypeAlias = NamedDependency[SkipValidation[Settings]]
 KeyRingDep: TypeAlias = NamedDependency[SkipValidation[KeyRing]]
+#: Seals secrets.
+BoxDep: TypeAlias = NamedDependency[SkipValidation[SecretBox]]
+KnownConfigurationDep: TypeAlias = NamedDependency[SkipValidation[KnownConfiguration]]
 #: Who calls; only on routes that need a key.
 PrincipalDep: TypeAlias = NamedDependency[SkipValidation[Principal]]
 

@@ -54,12 +54,42 @@ LIVE: frozenset[Status] = frozenset(
     {Status.ADMITTED, Status.STARTING, Status.RUNNING, Status.RECOVERING, Status.EVICTING}
 )
 
-_LIVE_RANK = (Status.RUNNING, Status.RECOVERING, Status.STARTING, Status.ADMITTED, Status.EVICTING)
-_ENDED_RANK = (Status.CANCELLED, Status.FAILED, Status.SUCCEEDED)
+#: The first of these that a unit of the group has is the status of the group.
+GROUP_RANK = (
+    Status.RUNNING,
+    Status.RECOVERING,
+    Status.STARTING,
+    Status.ADMITTED,
+    Status.EVICTING,
+    Status.PENDING,
+    Status.CANCELLED,
+    Status.FAILED,
+    Status.SUCCEEDED,
+)
 
 
 def may_change(old: Status, new: Status) -> bool:
     return new in EDGES[old]
+
+
+#: How a unit gets from one status to another that has no edge from it: what happened in between was
+#: seen at once.
+_BETWEEN: Mapping[tuple[Status, Status], tuple[Status, ...]] = {
+    (Status.ADMITTED, Status.RUNNING): (Status.STARTING,),
+    (Status.ADMITTED, Status.RECOVERING): (Status.STARTING,),
+    (Status.ADMITTED, Status.SUCCEEDED): (Status.STARTING, Status.RUNNING),
+    (Status.STARTING, Status.SUCCEEDED): (Status.RUNNING,),
+    (Status.RECOVERING, Status.SUCCEEDED): (Status.RUNNING,),
+}
+
+
+def passed_through(old: Status, new: Status) -> tuple[Status, ...]:
+    """Every status that a unit has on its way from `old` to `new`, `new` included, `old` not."""
+    steps = (*_BETWEEN.get((old, new), ()), new)
+    for before, after in zip((old, *steps), steps, strict=False):
+        if not may_change(before, after):
+            raise ValueError(f"a unit does not go from {old} to {new}")
+    return steps
 
 
 def group_status(counts: Mapping[Status, int]) -> Status:
@@ -68,7 +98,7 @@ def group_status(counts: Mapping[Status, int]) -> Status:
     While any unit is live, the first of Running, Recovering, Starting, Admitted, Evicting that
     one of them has; else Pending if any waits; else Cancelled, Failed, Succeeded in that order.
     """
-    for status in (*_LIVE_RANK, Status.PENDING, *_ENDED_RANK):
+    for status in GROUP_RANK:
         if counts.get(status, 0) > 0:
             return status
     raise ValueError("a group has at least one unit")

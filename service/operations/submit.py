@@ -14,8 +14,9 @@ from service.domain.errors import Conflict
 from service.domain.events import Event, Kind
 from service.domain.group import GroupSpec
 from service.domain.principal import Principal
+from service.operations.configuration import KnownConfiguration
 from service.operations.secret_box import SecretBox
-from service.operations.submit_checks import open_queues, refuse_broken
+from service.operations.submit_checks import check_places, open_queues, refuse_broken
 from service.store.events import add_events
 from service.store.groups import NewGroup, insert_groups, reserve_group_ids
 from service.store.idempotency import SubmitKey, find_key, take_key
@@ -39,6 +40,7 @@ def submit_groups(
     principal: Principal,
     now: datetime,
     box: SecretBox,
+    configuration: KnownConfiguration,
     key: SubmitKey | None = None,
     is_batch: bool = False,
 ) -> Submitted:
@@ -53,6 +55,7 @@ def submit_groups(
         if key is not None and not take_key(conn, key, group_ids=public_ids, now=now):
             return _repeated(conn, key)
         queue_ids = open_queues(conn, specs, principal=principal, is_batch=is_batch)
+        check_places(specs, configuration.get(conn), is_batch=is_batch)
         shape_ids = _shape_ids(conn, specs)
         group_ids = reserve_group_ids(conn, len(specs))
         groups = [

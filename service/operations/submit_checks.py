@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 
 from sqlalchemy import Connection
 
+from service.admission.world import Configuration
 from service.domain.errors import FieldError, InvalidRequest
 from service.domain.group import GroupSpec
-from service.domain.group_rules import broken_rules
+from service.domain.group_rules import broken_placement_rules, broken_rules
 from service.domain.principal import Principal
 from service.store.queue_access import OpenQueue, find_queues
 
@@ -42,6 +43,14 @@ def open_queues(
     if errors:
         raise InvalidRequest(errors[0].message, errors=errors)
     return [queues[spec.queue].id for spec in specs]
+
+
+def check_places(specs: Sequence[GroupSpec], configuration: Configuration, *, is_batch: bool) -> None:
+    """Raise InvalidRequest for a topology level that no pool has."""
+    levels = {level for pool in configuration.pools.values() for level in pool.levels}
+    errors = _each(specs, lambda spec: broken_placement_rules(spec, levels), is_batch=is_batch)
+    if errors:
+        raise InvalidRequest(errors[0].message, errors=errors)
 
 
 def _may_submit(principal: Principal, queue: OpenQueue) -> bool:

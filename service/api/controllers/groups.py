@@ -1,0 +1,218 @@
+"""/v1/groups: submit, list, read, cancel, hold."""
+
+from __future__ import annotations
+
+from typing import Annotated
+from uuid import UUID
+
+from litestar import Controller, Response, delete, get, post
+from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
+
+from service.api.body import StrictJson
+from service.api.deps import (
+    BellsDep,
+    BoxDep,
+    ClockDep,
+    EngineDep,
+    KnownConfigurationDep,
+    PrincipalDep,
+    RedisDep,
+)
+from service.api.schemas.group import BatchRequest, GroupRequest
+from service.api.schemas.group_answer import GroupAnswer, GroupPageAnswer, brief_answer, group_answer
+from service.api.schemas.group_filter import CursorText, LabelTexts, Limit, Text, labels_of
+from service.api.schemas.group_paging import cursor_of, key_of
+from service.api.schemas.group_reading import read_group, read_groups
+from service.api.schemas.group_submit import (
+    BatchAnswer,
+    IdempotencyKey,
+    SubmittedAnswer,
+    named_as_sent,
+    submit_key,
+)
+from service.api.schemas.ids import group_id_of
+from service.domain.principal import Principal
+from service.domain.status import Status
+from service.operations import cancel, hold, submit
+from service.operations import read_groups as reads
+from service.operations.positions import find_positions
+from service.store.group_lists import GroupFilter, ListOrder
+
+
+class GroupsController(Controller):
+    path = "/v1/groups"
+    tags = ["groups"]  # noqa: RUF012
+
+    @post(operation_id="submit-group", dto=StrictJson[GroupRequest], sync_to_thread=True)
+    def submit_group(
+        self,
+        data: JSONBody[GroupRequest],
+        engine: EngineDep,
+        redis: RedisDep,
+        box: BoxDep,
+        configuration: KnownConfigurationDep,
+        bells: BellsDep,
+        clock: ClockDep,
+        principal: PrincipalDep,
+        idempotency_key: IdempotencyKey = None,
+    ) -> Response[GroupAnswer]:
+        """Submit a group. 201 says that it exists; it is not admitted yet. A repetition with the same
+        Idempotency-Key and body answers with the same group; with another body, 409."""
+        with named_as_sent([data], is_batch=False):
+            submitted = submit.submit_groups(
+                engine,
+                [read_group(data)],
+                principal=principal,
+                now=clock.now(),
+                box=box,
+                configuration=configuration,
+                key=submit_key(idempotency_key, data, principal=principal, box=box),
+            )
+        if not submitted.is_repeated:
+            bells.wake_cycles()
+        answer = _answer(submitted.public_ids[0], engine, redis, principal)
+        return Response(answer, headers={"Location": f"/v1/groups/{answer.id}"})
+
+    @post("/batch", operation_id="submit-batch", dto=StrictJson[BatchRequest], sync_to_thread=True)
+    def submit_batch(
+        self,
+        data: JSONBody[BatchRequest],
+        engine: EngineDep,
+        box: BoxDep,
+        configuration: KnownConfigurationDep,
+        bells: BellsDep,
+        clock: ClockDep,
+        principal: PrincipalDep,
+        idempotency_key: IdempotencyKey = None,
+    ) -> BatchAnswer:
+        """Submit groups together: all or none. If one is refused, the problem names its index and
+        field. Their order is the order of submission."""
+        with named_as_sent(data.groups, is_batch=True):
+            specs = read_groups(data.groups)
+            submitted = submit.submit_groups(
+                engine,
+                specs,
+                principal=principal,
+                now=clock.now(),
+                box=box,
+                configuration=configuration,
+                key=submit_key(idempotency_key, data, principal=principal, box=box),
+                is_batch=True,
+            )
+        if not submitted.is_repeated:
+            bells.wake_cycles()
+        return BatchAnswer(
+            groups=[
+                SubmittedAnswer(id=public_id, name=spec.name, queue=spec.queue)
+                for public_id, spec in zip(submitted.public_ids, specs, strict=True)
+            ]
+        )
+
+    @get(operation_id="list-groups", sync_to_thread=True)
+    def list_groups(
+        self,
+        engine: EngineDep,
+        redis: RedisDep,
+        principal: PrincipalDep,
+        queue: Text = None,
+        statuses: Annotated[list[Status] | None, QueryParameter(name="status", max_items=9)] = None,
+        owner: Text = None,
+        group_name: Annotated[Text, QueryParameter(name="name")] = None,
+        labels: LabelTexts = None,
+        waiting: FromQuery[bool | None] = None,
+        order: FromQuery[ListOrder | None] = None,
+        cursor: CursorText = None,
+        limit: Limit = 100,
+    ) -> GroupPageAnswer:
+        """List groups. `waiting=true`: those of which some members wait, by default in the order in
+        which the next cycle considers them; else the newest first. The list of a queue shows other
+        owners' waiting groups as position and size only."""
+        wanted = GroupFilter(
+            queue=queue,
+            statuses=tuple(statuses or ()),
+            owner=owner,
+            name=group_name,
+            labels=labels_of(labels or []),
+            is_waiting=bool(waiting),
+            order=order or (ListOrder.POSITION if waiting else ListOrder.NEWEST),
+        )
+        page = reads.list_groups(engine, wanted, principal=principal, after=key_of(cursor), limit=limit)
+        queues = {brief.group.queue_id for brief in page.groups if brief.units.is_waiting}
+        positions = find_positions(redis, queues)
+        return GroupPageAnswer(
+            groups=[
+                brief_answer(brief, positions.get(brief.group.id) if brief.units.is_waiting else None)
+                for brief in page.groups
+            ],
+            cursor=cursor_of(page.next_key),
+        )
+
+    @get("/{group_id:str}", operation_id="get-group", sync_to_thread=True)
+    def get_group(
+        self, group_id: FromPath[str], engine: EngineDep, redis: RedisDep, principal: PrincipalDep
+    ) -> GroupAnswer:
+        """One group: what it asked for, where it stands, what it holds."""
+        return _answer(group_id_of(group_id), engine, redis, principal)
+
+    @delete("/{group_id:str}", operation_id="cancel-group", status_code=202, sync_to_thread=True)
+    def cancel_group(
+        self,
+        group_id: FromPath[str],
+        engine: EngineDep,
+        redis: RedisDep,
+        bells: BellsDep,
+        clock: ClockDep,
+        principal: PrincipalDep,
+    ) -> GroupAnswer:
+        """Cancel a group. What waits ends at once; what runs is told to stop, has its grace, and is
+        Cancelled when its last process is gone. Repeating it, or cancelling what has ended, changes
+        nothing."""
+        public_id = group_id_of(group_id)
+        _ring(cancel.cancel_group(engine, public_id, principal=principal, now=clock.now()), bells)
+        return _answer(public_id, engine, redis, principal)
+
+    @post("/{group_id:str}/hold", operation_id="hold-group", status_code=200, sync_to_thread=True)
+    def hold_group(
+        self,
+        group_id: FromPath[str],
+        engine: EngineDep,
+        redis: RedisDep,
+        bells: BellsDep,
+        clock: ClockDep,
+        principal: PrincipalDep,
+    ) -> GroupAnswer:
+        """Nothing of the group is admitted until it is released; what runs of it goes on."""
+        public_id = group_id_of(group_id)
+        hold.hold_group(engine, public_id, principal=principal, now=clock.now())
+        bells.wake_cycles()
+        return _answer(public_id, engine, redis, principal)
+
+    @post("/{group_id:str}/release", operation_id="release-group", status_code=200, sync_to_thread=True)
+    def release_group(
+        self,
+        group_id: FromPath[str],
+        engine: EngineDep,
+        redis: RedisDep,
+        bells: BellsDep,
+        clock: ClockDep,
+        principal: PrincipalDep,
+    ) -> GroupAnswer:
+        """A held group may be admitted again, at its old place."""
+        public_id = group_id_of(group_id)
+        hold.release_group(engine, public_id, principal=principal, now=clock.now())
+        bells.wake_cycles()
+        return _answer(public_id, engine, redis, principal)
+
+
+def _answer(public_id: UUID, engine: EngineDep, redis: RedisDep, principal: Principal) -> GroupAnswer:
+    detail = reads.get_group(engine, public_id, principal)
+    is_waiting = detail.units.is_waiting
+    positions = find_positions(redis, [detail.group.queue_id]) if is_waiting else {}
+    return group_answer(detail, positions.get(detail.group.id))
+
+
+def _ring(cancelling: cancel.Cancelling, bells: BellsDep) -> None:
+    """The cycle frees what was reserved and re-orders; the dispatchers stop the members."""
+    if cancelling.has_changed:
+        bells.wake_cycles()
+    bells.ring_dispatchers(cancelling.pool_ids)

@@ -1,0 +1,229 @@
+"""The group as it is answered. Nothing secret is in it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from datetime import datetime
+from uuid import UUID
+
+from service.api.schemas.role_answer import RoleAnswer, role_answers
+from service.api.wire import AnswerStruct
+from service.domain.resources import Resources
+from service.domain.shape import Shape
+from service.operations.read_groups import GroupBrief, GroupDetail
+from service.store.live_reads import LiveUnit
+
+
+class GroupBriefAnswer(AnswerStruct, frozen=True, kw_only=True):
+    """A group in a list. Of another owner's group only what it asks for and its position are
+    told: everything else is null."""
+
+    id: UUID | None
+    name: str | None
+    queue: str
+    tenant: str | None
+    owner: str | None
+    priority: int | None
+    scheduling: str | None
+    status: str | None
+    #: How many units are in each status: a gang is one, each member of an independent group is one.
+    units: dict[str, int] | None
+    is_waiting: bool
+    position: int | None
+    wanted_members: int
+    wanted_gpus: int
+    attempt: int | None
+    submitted_at: datetime | None
+    admitted_at: datetime | None
+    ended_at: datetime | None
+    cause: str | None
+    message: str | None
+    labels: dict[str, str] | None
+
+
+class PlaceAnswer(AnswerStruct, frozen=True, kw_only=True):
+    """What a group holds on one node."""
+
+    node: str
+    gpus: int
+    members: int
+
+
+class RecoveryAnswer(AnswerStruct, frozen=True, kw_only=True):
+    on_member_loss: str
+    max_restarts: int
+    backoff_seconds: int
+    seat_timeout_seconds: int
+
+
+class GroupAnswer(AnswerStruct, frozen=True, kw_only=True):
+    """One group. `attempt` and `generation` belong to a gang; for an independent group each member
+    has its own, see `members`. `position` is null while nothing waits, and while Redis is away."""
+
+    id: UUID
+    name: str
+    queue: str
+    tenant: str
+    owner: str
+    priority: int
+    scheduling: str
+    status: str
+    units: dict[str, int]
+    is_waiting: bool
+    position: int | None
+    wanted_members: int
+    wanted_gpus: int
+    succeeded_members: int
+    attempt: int | None
+    generation: int | None
+    places: list[PlaceAnswer]
+    pool: str | None
+    is_unreachable: bool
+    is_held: bool
+    submitted_at: datetime
+    admitted_at: datetime | None
+    running_at: datetime | None
+    ended_at: datetime | None
+    backoff_until: datetime | None
+    time_limit_at: datetime | None
+    cause: str | None
+    message: str | None
+    #: The member of an independent group that `cause` and `message` belong to.
+    failed_member: int | None
+    dispatches: int
+    refused_dispatches: int
+    restarts_used: int
+    roles: list[RoleAnswer]
+    topology_required: str | None
+    time_limit_seconds: int | None
+    start_timeout_seconds: int | None
+    grace_seconds: int
+    recovery: RecoveryAnswer
+    preemptible: bool
+    labels: dict[str, str]
+    allow_infeasible: bool
+
+
+class GroupPageAnswer(AnswerStruct, frozen=True, kw_only=True):
+    """`cursor` gets the next page; null on the last."""
+
+    groups: list[GroupBriefAnswer]
+    cursor: str | None
+
+
+def brief_answer(brief: GroupBrief, position: int | None) -> GroupBriefAnswer:
+    group, units = brief.group, brief.units
+    own = brief.is_own
+    return GroupBriefAnswer(
+        id=group.public_id if own else None,
+        name=group.name if own else None,
+        queue=group.queue,
+        tenant=group.tenant if own else None,
+        owner=group.owner if own else None,
+        priority=group.priority if own else None,
+        scheduling=group.scheduling.value if own else None,
+        status=units.status.value if own else None,
+        units=_counts(brief) if own else None,
+        is_waiting=units.is_waiting,
+        position=position,
+        wanted_members=group.member_count,
+        wanted_gpus=wanted(brief.shape).gpus,
+        attempt=units.attempt if own and group.is_gang else None,
+        submitted_at=group.submitted_at if own else None,
+        admitted_at=units.admitted_at if own else None,
+        ended_at=units.ended_at if own else None,
+        cause=units.cause if own else None,
+        message=units.message if own else None,
+        labels=dict(group.labels) if own else None,
+    )
+
+
+def group_answer(detail: GroupDetail, position: int | None) -> GroupAnswer:
+    group, units, spec = detail.group, detail.units, detail.spec.spec
+    return GroupAnswer(
+        id=group.public_id,
+        name=group.name,
+        queue=group.queue,
+        tenant=group.tenant,
+        owner=group.owner,
+        priority=group.priority,
+        scheduling=group.scheduling.value,
+        status=units.status.value,
+        units=_counts(detail),
+        is_waiting=units.is_waiting,
+        position=position,
+        wanted_members=group.member_count,
+        wanted_gpus=wanted(detail.shape).gpus,
+        succeeded_members=detail.succeeded_members,
+        attempt=units.attempt if group.is_gang else None,
+        generation=_generation(detail) if group.is_gang else None,
+        places=_places(detail.live, detail.nodes),
+        pool=detail.live[0].pool if detail.live else None,
+        is_unreachable=any(unit.is_unreachable for unit in detail.live),
+        is_held=units.is_held,
+        submitted_at=group.submitted_at,
+        admitted_at=units.admitted_at,
+        running_at=_running_at(detail),
+        ended_at=units.ended_at,
+        backoff_until=units.backoff_until,
+        time_limit_at=min((unit.time_limit_at for unit in detail.live if unit.time_limit_at), default=None),
+        cause=units.cause,
+        message=units.message,
+        failed_member=None if group.is_gang else units.member,
+        dispatches=detail.past.dispatches + sum(unit.dispatches for unit in detail.live),
+        refused_dispatches=units.refused_dispatches,
+        restarts_used=units.restarts_used,
+        roles=role_answers(detail.spec),
+        topology_required=spec.topology_required,
+        time_limit_seconds=spec.time_limit_seconds,
+        start_timeout_seconds=spec.start_timeout_seconds,
+        grace_seconds=spec.grace_seconds,
+        recovery=RecoveryAnswer(
+            on_member_loss=spec.recovery.on_member_loss.value,
+            max_restarts=spec.recovery.max_restarts,
+            backoff_seconds=spec.recovery.backoff_seconds,
+            seat_timeout_seconds=spec.recovery.seat_timeout_seconds,
+        ),
+        preemptible=spec.is_preemptible,
+        labels=dict(group.labels),
+        allow_infeasible=spec.allows_infeasible,
+    )
+
+
+def wanted(shape: Shape) -> Resources:
+    """What all members together ask for."""
+    total = Resources()
+    for role in shape.roles:
+        total = total.plus(role.requests.times(role.count))
+    return total
+
+
+def _counts(brief: GroupBrief) -> dict[str, int]:
+    return {status.value: count for status, count in sorted(brief.units.counts.items())}
+
+
+def _generation(detail: GroupDetail) -> int | None:
+    """Of the live attempt, else the last of the present attempt; None before its first launch."""
+    if detail.live:
+        return detail.live[0].generation
+    return detail.past.generation if detail.past.attempt == detail.units.attempt else None
+
+
+def _running_at(detail: GroupDetail) -> datetime | None:
+    if detail.live:
+        return min((unit.running_at for unit in detail.live if unit.running_at), default=None)
+    return detail.past.running_at if detail.units.ended_at else None
+
+
+def _places(live: tuple[LiveUnit, ...], nodes: Mapping[int, str]) -> list[PlaceAnswer]:
+    gpus: dict[int, int] = defaultdict(int)
+    members: dict[int, int] = defaultdict(int)
+    for unit in live:
+        for place in unit.places:
+            gpus[place.node_id] += len(place.devices)
+            members[place.node_id] += 1
+    return sorted(
+        (PlaceAnswer(node=nodes[node], gpus=gpus[node], members=members[node]) for node in gpus),
+        key=lambda place: place.node,
+    )
