@@ -35,6 +35,7 @@ check: $(STAMP) ## Lint, format check, types, layers, structure
 	$(VENV)/bin/ruff check .
 	$(VENV)/bin/ruff format --check .
 	$(VENV)/bin/mypy $(SOURCES)
+	MYPYPATH=examples $(VENV)/bin/mypy examples/allreduce_train.py examples/allreduce_ranks.py
 	$(VENV)/bin/lint-imports
 	$(PY) -m pytest -q tests/unit/test_structure.py tests/unit/test_requirements.py
 
