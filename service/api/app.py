@@ -19,12 +19,17 @@ from sqlalchemy.exc import SQLAlchemyError
 from service.api.auth import Authentication, KeyRing
 from service.api.bells import Bells
 from service.api.controllers import health
+from service.api.controllers.groups import GroupsController
+from service.api.controllers.keys import KeysController
+from service.api.controllers.nodes import NodesController
 from service.api.controllers.queues import QueuesController
 from service.api.deps import dependencies
 from service.api.problems import HANDLERS
 from service.clock import Clock, SystemClock
 from service.inventory.client import make_client
 from service.operations.admin_key import admin_key, ensure_admin_key
+from service.operations.configuration import KnownConfiguration
+from service.operations.secret_box import open_box
 from service.settings import Settings
 from service.store.engine import make_engine
 
@@ -36,7 +41,10 @@ _ADMIN_KEY_RETRY_SECONDS = 1.0
 ROUTES: tuple[ControllerRouterHandler, ...] = (
     health.get_health,
     health.get_readiness,
+    GroupsController,
     QueuesController,
+    NodesController,
+    KeysController,
 )
 
 _log = structlog.get_logger("muster.api")
@@ -69,6 +77,8 @@ def create_app(
         "clock": clock,
         "settings": settings,
         "key_ring": ring,
+        "box": open_box(key=settings.secret_key, data=settings.data),
+        "configuration": KnownConfiguration(),
     }
     return Litestar(
         route_handlers=ROUTES,

@@ -1,7 +1,7 @@
 """Who calls: `Authorization: Bearer KEY` becomes a Principal, or the answer is 401.
 
-Keys that were found are remembered for a second, so a key that is revoked through another API
-process is refused within a second, and one revoked through this process at once.
+Keys that were found are remembered for a second. So a key that is revoked through another API
+process is refused within a second, and one that is revoked through this process at once.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ class KeyRing:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._known: dict[bytes, tuple[float, Principal]] = {}
+        self._revocations = 0
 
     def remembered(self, digest: bytes) -> Principal | None:
         entry = self._known.get(digest)
@@ -45,15 +46,17 @@ class KeyRing:
 
     def look_up(self, digest: bytes) -> Principal | None:
         """Ask the database. The time counts from before the question, so that it is never stale."""
-        until = time.monotonic() + REMEMBERED_SECONDS
+        until, revocations = time.monotonic() + REMEMBERED_SECONDS, self._revocations
         principal = keys.find_principal(self._engine, digest)
-        if principal is not None:
+        if principal is not None and revocations == self._revocations:
             if len(self._known) >= _MOST_REMEMBERED:
                 self._known = {}
             self._known[digest] = (until, principal)
         return principal
 
     def forget_all(self) -> None:
+        """After a revocation; answers that are on their way from the database are not kept either."""
+        self._revocations += 1
         self._known = {}
 
 

@@ -13,6 +13,8 @@ from collections.abc import Iterable
 import structlog
 from redis import Redis, RedisError
 
+from service import jobs
+
 #: The least time between two rings.
 PAUSE_SECONDS = 0.003
 
@@ -67,12 +69,10 @@ class Bells:
             self._wakes_cycles, self._pools = False, set()
         if not wakes_cycles and not pools:
             return
-        from service import jobs
-
         try:
             if wakes_cycles:
                 jobs.wake_cycles(self._redis)
-            for pool_id in sorted(pools):
-                jobs.ring_dispatcher(self._redis, pool_id)
+            if pools:
+                jobs.ring_all_dispatchers(self._redis, sorted(pools))
         except RedisError as error:
             _log.warning("a wake-up was dropped: redis does not answer", error=type(error).__name__)

@@ -193,9 +193,12 @@ def problem(
     )
 
 
-def _invalid_parameters(error: ValidationException) -> InvalidRequest:
+def _invalid_parameters(error: ValidationException) -> MusterError:
     found = [entry for entry in (error.extra or []) if isinstance(entry, dict)]
     errors = [FieldError(str(entry.get("key", "")), str(entry.get("message", "is wrong"))) for entry in found]
+    if [each.field for each in errors] == ["data"]:
+        # Bodies are decoded elsewhere: this is one that is not there.
+        return MalformedBody("A JSON body is needed.")
     detail = "; ".join(f"{each.field}: {each.message}" for each in errors) or "A parameter is wrong."
     return InvalidRequest(detail, errors=errors)
 

@@ -23,7 +23,7 @@ from service.operations import queues
 
 class QueuesController(Controller):
     path = "/v1/queues"
-    tags = ["queues"]  # noqa: RUF012
+    tags = ["queues"]
 
     @post(
         operation_id="create-queue", guards=[require_admin], dto=StrictJson[QueueRequest], sync_to_thread=True

@@ -107,7 +107,7 @@ def test_what_is_not_built_is_refused_by_name(admin: Client, field: str, value: 
 
 
 def test_defaults_of_what_is_not_built_are_taken(admin: Client) -> None:
-    defaults = {
+    defaults: dict[str, object] = {
         "cohort": None,
         "weight": 1,
         "borrowing_limit": {},
