@@ -102,7 +102,8 @@ def _queues(conn: Connection) -> dict[int, Queue]:
             nominal[row.queue_id][row.resource] = row.nominal
         if row.hard_limit is not None:
             limits[row.queue_id][row.resource] = row.hard_limit
-    rows = conn.execute(text("SELECT id, name, queue_order, stop, has_quota FROM queues"))
+    statement = "SELECT id, name, queue_order, stop, has_quota FROM queues WHERE deleted_at IS NULL"
+    rows = conn.execute(text(statement))
     return {
         row.id: Queue(
             id=row.id,
