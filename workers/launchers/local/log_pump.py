@@ -1,0 +1,76 @@
+"""Copies a member's output to its log, of which the newest part is kept.
+
+The log is cut into segments of half the limit: when the present one is full it is set aside under a
+name that says where it began, and the one before it is dropped. `service.operations.member_logs`
+describes the layout and reads it.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from service.operations.member_logs import list_segments, segment_path
+
+_CHUNK_BYTES = 1 << 18
+
+
+class LogPump:
+    """From a pipe to a file. A disk that is full costs output, never the member."""
+
+    def __init__(self, source: int, log: Path, limit_bytes: int) -> None:
+        self._source = source
+        self._log = log
+        self._segment_bytes = max(limit_bytes // 2, 1)
+        self._start = 0
+        self.failure: str | None = None
+        """Why output was lost, if any was."""
+        os.set_blocking(source, False)
+        log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._file = self._open()
+        self._size = os.fstat(self._file).st_size
+
+    def copy(self) -> int:
+        """Copy what is waiting, at most one chunk. Returns its size: 0 at the end, -1 when none waits."""
+        try:
+            chunk = os.read(self._source, _CHUNK_BYTES)
+        except BlockingIOError:
+            return -1
+        try:
+            self._write(memoryview(chunk))
+        except OSError as error:
+            self.failure = error.strerror
+        return len(chunk)
+
+    def drain(self) -> None:
+        """Copy what the members of a tree left in the pipe; a stranger that holds it is not waited for."""
+        for _ in range(8):
+            if self.copy() <= 0:
+                return
+
+    def close(self) -> None:
+        os.close(self._file)
+        os.close(self._source)
+
+    def _write(self, content: memoryview) -> None:
+        while content:
+            if self._size >= self._segment_bytes:
+                self._turn()
+            written = os.write(self._file, content[: self._segment_bytes - self._size])
+            self._size += written
+            content = content[written:]
+
+    def _turn(self) -> None:
+        """Begin the next segment. One rename tells a reader all: the new name says where it began."""
+        older = list_segments(self._log)
+        aside = segment_path(self._log, self._start)
+        self._log.rename(aside)
+        os.close(self._file)
+        self._start += self._size
+        self._size = 0
+        self._file = self._open()
+        for segment in older:
+            segment.path.unlink(missing_ok=True)
+
+    def _open(self) -> int:
+        return os.open(self._log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)

@@ -1,0 +1,40 @@
+"""Tombstones (X2): the newest generation of each unit that may never start again.
+
+A tombstone is a file of its unit to which "attempt generation" is appended; the greatest counts. So
+writers need no lock, and a late one cannot take back what another has forbidden.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from workers.launchers.base import GenerationKey
+from workers.launchers.local import durable
+from workers.launchers.local.layout import Layout
+
+
+def is_closed(layout: Layout, key: GenerationKey) -> bool:
+    """Tell whether this generation, or a later one of its unit, was closed."""
+    newest = _read_newest(layout.tombstone(key.unit_id))
+    return newest is not None and (key.attempt, key.generation) <= newest
+
+
+def forbid(layout: Layout, keys: Iterable[GenerationKey]) -> None:
+    """Durably close generations and all before them; a repeated call writes nothing."""
+    has_new = False
+    for key in keys:
+        if is_closed(layout, key):
+            continue
+        line = f"{key.attempt} {key.generation}"
+        path = layout.tombstone(key.unit_id)
+        if durable.create_once(path, f"{line}\n", is_durable=False):
+            has_new = True
+        durable.append_line(path, line)
+    if has_new:
+        durable.sync_folder(layout.tombstones)
+
+
+def _read_newest(path: Path) -> tuple[int, int] | None:
+    marks = [line.split() for line in durable.read_lines(path)]
+    return max(((int(mark[0]), int(mark[1])) for mark in marks if len(mark) == 2), default=None)

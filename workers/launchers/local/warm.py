@@ -1,0 +1,125 @@
+"""The launcher's end of the spawner: starts it, orders members from it, hears how that went."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import workers
+from workers.launchers.base import LauncherUnreachable
+from workers.launchers.local import points
+from workers.launchers.local.layout import Layout
+from workers.launchers.local.orders import Report, StartOrder, parse_reports, send_orders
+from workers.launchers.local.processes import read_boot_id
+
+_SILENCE_SECONDS = 20.0
+_STOP_SECONDS = 5.0
+
+
+class WarmSpawner:
+    """Starts its process at once, so that it is warm when it is needed, and anew when it was killed."""
+
+    def __init__(self, layout: Layout, bells: Path) -> None:
+        self._layout = layout
+        self._bells = bells
+        self._process: subprocess.Popen[bytes] | None = None
+        self._control: socket.socket | None = None
+        self._connect()
+
+    @property
+    def pid(self) -> int | None:
+        """Its process, if it was started."""
+        return self._process.pid if self._process else None
+
+    def start(self, orders: Sequence[StartOrder]) -> list[Report]:
+        """Have members started. One that is missing in the answer has no supervisor that could start it.
+
+        Raises LauncherUnreachable if nothing answers for a while; then it is not known who was started.
+        """
+        reader, writer = os.pipe()
+        try:
+            try:
+                self._send(orders, writer)
+            finally:
+                os.close(writer)
+            return _collect(reader, len(orders))
+        finally:
+            os.close(reader)
+
+    def stop(self) -> None:
+        """End the spawner. Supervisors live on."""
+        if self._control:
+            self._control.close()
+            self._control = None
+        if self._process:
+            try:
+                self._process.wait(_STOP_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
+            self._process = None
+
+    def _send(self, orders: Sequence[StartOrder], writer: int) -> None:
+        for is_last in (False, True):
+            try:
+                return send_orders(self._connect(), orders, reports=writer)
+            except OSError as error:  # it was killed; half an order is never carried out
+                self.stop()
+                if is_last:
+                    raise LauncherUnreachable(f"the spawner takes no orders: {error}") from error
+        return None
+
+    def _connect(self) -> socket.socket:
+        if self._process and self._process.poll() is not None:
+            self.stop()
+        if self._control is None:
+            ours, theirs = socket.socketpair()
+            with theirs:
+                self._process = _start_process(theirs.fileno(), self._layout, self._bells)
+            ours.settimeout(_SILENCE_SECONDS)
+            self._control = ours
+        return self._control
+
+
+def _start_process(control: int, layout: Layout, bells: Path) -> subprocess.Popen[bytes]:
+    """Start the spawner with an environment of its own: nothing of the service's is passed on."""
+    environment = {"PATH": os.defpath, "LANG": "C.UTF-8", "PYTHONPATH": str(_import_root())}
+    if point := os.environ.get(points.VARIABLE):
+        environment[points.VARIABLE] = point
+    arguments = [str(control), str(layout.root), str(bells), read_boot_id()]
+    with layout.supervisor_log.open("ab") as log:
+        return subprocess.Popen(
+            [sys.executable, "-P", "-m", "workers.launchers.local.spawner", *arguments],
+            cwd="/",
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=log,
+            stderr=log,
+            pass_fds=[control],
+            start_new_session=True,
+        )
+
+
+def _import_root() -> Path:
+    assert workers.__file__
+    return Path(workers.__file__).resolve().parent.parent
+
+
+def _collect(reader: int, expected: int) -> list[Report]:
+    """Read reports until all are there, or nobody is left who could write one."""
+    lines = b""
+    poll = select.poll()
+    poll.register(reader, select.POLLIN)
+    while lines.count(b"\n") < expected:
+        if not poll.poll(_SILENCE_SECONDS * 1000):
+            raise LauncherUnreachable(f"a supervisor has said nothing for {_SILENCE_SECONDS:.0f} s")
+        part = os.read(reader, 1 << 16)
+        if not part:
+            break
+        lines += part
+    return list(parse_reports(lines))
