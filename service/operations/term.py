@@ -1,0 +1,160 @@
+"""One term of leadership: an epoch, one connection, and all that is known by them.
+
+Whatever happens that is not expected ends the term: it is dropped as a whole, and the next one loads
+in full and rebuilds the ledger (R3). So nothing here repairs anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from datetime import datetime
+
+import redis
+from sqlalchemy import Connection
+
+from service.admission.cycle import plan_cycle
+from service.admission.plan import Admission, Plan, QueueVerdict
+from service.admission.resident import World
+from service.admission.world import Changes
+from service.inventory.ledger import Ledger
+from service.inventory.state import Answer, AttemptKey, DeviceKey, Stamp
+from service.inventory.verdicts import Publisher
+from service.operations import rebuild
+from service.operations.commit import Committed, Outdated, commit_admissions
+from service.operations.load_world import load_changes, load_world
+from service.store.lease import Fence
+
+
+class LedgerDisagrees(Exception):
+    """The ledger is not the one that this term knows, or did not do as it was told (R2, R3)."""
+
+
+class Term:
+    """Everything that a leader knows. Made at a takeover, right after the epoch was raised.
+
+    Any exception from any method means that the term is over. Not thread-safe.
+    """
+
+    _stamp: Stamp
+    _lost: frozenset[DeviceKey]
+    _has_moved: bool
+
+    def __init__(self, conn: Connection, client: redis.Redis, *, epoch: int) -> None:
+        self._conn = conn
+        self._ledger = Ledger(client)
+        self._publisher = Publisher(client)
+        self._cycle = 0
+        self.epoch = epoch
+        # L3: the epoch in the ledger, a full load, and a ledger that says what PostgreSQL says. The
+        # publisher is new, so the first cycle publishes every queue.
+        self._ledger.raise_epoch(epoch)
+        changes, self._position = load_world(conn)
+        self.world = World.empty()
+        self.world.apply(changes)
+        self._ended: dict[AttemptKey, None] = {}
+        self._rebuild()
+
+    @property
+    def conn(self) -> Connection:
+        """The connection that the term is bound to (W3)."""
+        return self._conn
+
+    def read(self) -> None:
+        """Bring the World up to date with what others committed (W1). Writes nothing.
+
+        Raises LedgerDisagrees if the ledger is not as this term left it: it was emptied, or restored.
+        """
+        if self._ledger.stamp() != self._stamp:
+            raise LedgerDisagrees("the ledger is not as this leader left it")
+        changes, self._position = load_changes(self._conn, self._position)
+        self._apply(changes)
+
+    def plan(self, now: datetime) -> Plan:
+        """What the next cycle does. Its number grows within the epoch."""
+        self._cycle += 1
+        return plan_cycle(self.world, now)
+
+    def settle(self) -> bool:
+        """Write to the ledger what PostgreSQL has decided: ended attempts give back their places (R5),
+        devices are lost or found, nodes come and go. True if anything was written."""
+        if self._has_moved:
+            self._rebuild()
+            return True
+        lost = rebuild.lost_devices(self.world.configuration)
+        if not self._ended and lost == self._lost:
+            return False
+        if self._ended:
+            self._release(list(self._ended))
+            self._ended.clear()
+        if lost != self._lost:
+            self._mark(lost)
+        return True
+
+    def reserve(self, admissions: Iterable[Admission]) -> None:
+        """Take the places of a plan in the ledger, each admission all or nothing (R1)."""
+        wanted = [rebuild.wanted_by(admission) for admission in admissions]
+        answers, self._stamp = self._ledger.reserve(self._stamp, wanted)
+        _expect_done(answers)
+
+    def commit(self, plan: Plan, now: datetime) -> Committed | Outdated:
+        """The cycle's transaction. What did not come to be gives back its places in the ledger."""
+        shapes = self._position.shapes
+        outcome = commit_admissions(
+            self._conn,
+            plan.admissions,
+            independent_groups={a.group_id for a in plan.admissions if not shapes[a.shape_id].is_gang},
+            fence=Fence(self.epoch, plan.config_version),
+            now=now,
+            cycle=self._cycle,
+        )
+        if isinstance(outcome, Committed):
+            self.world.admit(outcome.won, now)
+        return outcome
+
+    def give_back(self, admissions: Iterable[Admission]) -> None:
+        """Release reservations that were not committed, once that is certain (L4)."""
+        self._release([(admission.unit_id, admission.attempt) for admission in admissions])
+
+    def publish(self, plan: Plan, now: datetime) -> bool:
+        """Let readers see what the cycle decided (P1, P2); False if a newer cycle has published."""
+        verdicts = {
+            queue_id: plan.queues.get(queue_id) or QueueVerdict(queue_id=queue_id, order=(), verdicts=())
+            for queue_id in self.world.configuration.queues
+        }
+        replaced = self._publisher.publish(
+            verdicts, plan.numbers, epoch=self.epoch, cycle=self._cycle, at=now
+        )
+        return replaced is not None
+
+    def _apply(self, changes: Changes) -> None:
+        before = self.world.configuration
+        for freed in self.world.apply(changes):
+            self._ended[freed.unit_id, freed.attempt] = None
+        if changes.configuration is not None:
+            self._has_moved |= not rebuild.has_same_places(before, changes.configuration)
+
+    def _rebuild(self) -> None:
+        """A new incarnation with the holds of the World's own snapshot; every queue is published (R4)."""
+        running, shapes = self.world.running, self.world.shapes
+        held = [rebuild.held_by(unit, shapes[unit.shape_id]) for unit in running.values()]
+        state = rebuild.ledger_state(self.world.configuration, held)
+        self._stamp = self._ledger.rebuild(self.epoch, state)
+        self._publisher.forget()
+        self._lost = state.lost
+        self._has_moved = False
+        self._ended.clear()
+
+    def _release(self, attempts: list[AttemptKey]) -> None:
+        answers, self._stamp = self._ledger.release(self._stamp, attempts)
+        _expect_done(answers)
+
+    def _mark(self, lost: frozenset[DeviceKey]) -> None:
+        answer, self._stamp = self._ledger.mark(self._stamp, lost=lost - self._lost, found=self._lost - lost)
+        _expect_done([answer])
+        self._lost = lost
+
+
+def _expect_done(answers: Iterable[Answer]) -> None:
+    refusals = [answer for answer in answers if answer is not Answer.DONE]
+    if refusals:
+        raise LedgerDisagrees(f"the ledger answered {refusals[0]}")
