@@ -1,0 +1,1 @@
+"""The `muster` command. It starts processes, and otherwise uses service.client only."""

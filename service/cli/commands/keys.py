@@ -1,0 +1,69 @@
+"""`muster keys`: who may call."""
+
+from __future__ import annotations
+
+import rich_click as click
+
+from service.cli.printer import Column
+from service.cli.session import Session, pass_session, print_options
+from service.cli.spans import instant
+from service.domain.principal import KeyRole
+
+_COLUMNS = (Column("id"), Column("user"), Column("tenant"), Column("role"), Column("made"), Column("revoked"))
+
+
+@click.group(invoke_without_command=True)
+@print_options
+@click.pass_context
+def keys(ctx: click.Context) -> None:
+    """List, make and revoke keys (admin)."""
+    if ctx.invoked_subcommand is None:
+        ctx.invoke(list_keys)
+
+
+@keys.command(name="list")
+@print_options
+@pass_session
+def list_keys(session: Session) -> None:
+    """List all keys, revoked ones too. The keys themselves are not kept."""
+    with session.client() as client:
+        found = client.keys.list()
+    if session.is_json:
+        session.out.json({"keys": found})
+        return
+    rows = [
+        (key.id, key.user, key.tenant, key.role, instant(key.created_at), instant(key.revoked_at) or "-")
+        for key in found
+    ]
+    session.out.table(_COLUMNS, rows)
+
+
+@keys.command()
+@click.argument("user")
+@click.option("--tenant", default="default", show_default=True, help="Whose user it is.")
+@click.option("--role", type=click.Choice(list(KeyRole)), default=KeyRole.USER, show_default=True)
+@print_options
+@pass_session
+def create(session: Session, *, user: str, tenant: str, role: str) -> None:
+    """Make a key for USER and print it. It is shown this once."""
+    with session.client() as client:
+        made = client.keys.create(user, tenant=tenant, role=role)
+    if session.is_json:
+        session.out.json(made)
+    else:
+        print(made.key)
+        session.out.note(f"Key {made.id} of {made.user}; set MUSTER_API_KEY to it. It is not shown again.")
+
+
+@keys.command()
+@click.argument("key_id", metavar="ID")
+@print_options
+@pass_session
+def revoke(session: Session, *, key_id: str) -> None:
+    """Refuse a key from now on."""
+    with session.client() as client:
+        key = client.keys.revoke(key_id)
+    if session.is_json:
+        session.out.json(key)
+    else:
+        session.out.line(f"Revoked the key {key.id} of {key.user}.")

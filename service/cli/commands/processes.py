@@ -1,0 +1,67 @@
+"""`muster api`, `worker`, `dispatcher`, `ticker`, `migrate`: single processes, set by MUSTER_* variables.
+
+What a process needs is imported when it is started, so that no other command pays for it.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import rich_click as click
+
+if TYPE_CHECKING:
+    from service.settings import Settings
+
+
+@click.command()
+def api() -> None:
+    """Serve the HTTP API (MUSTER_HOST, MUSTER_PORT)."""
+    from service.api.server import run
+
+    run(_prepare("api"))
+
+
+@click.command()
+def worker() -> None:
+    """Run admission cycles (RQ worker)."""
+    from workers.worker import run
+
+    run(_prepare("worker"))
+
+
+@click.command()
+def dispatcher() -> None:
+    """Launch and watch the members of one pool."""
+    from workers.dispatch import run
+
+    run(_prepare("dispatcher"))
+
+
+@click.command()
+def ticker() -> None:
+    """Wake the admission cycle at a steady pace."""
+    from workers.ticker import run
+
+    run(_prepare("ticker"))
+
+
+@click.command()
+def migrate() -> None:
+    """Bring the database to the newest schema."""
+    from service.store.migrate import upgrade
+
+    upgrade(_prepare("migrate").database_url)
+
+
+def _prepare(name: str) -> Settings:
+    """The settings of the environment; logs are set up by them."""
+    from service.logs import configure_logs
+    from service.settings import settings_from
+
+    try:
+        settings = settings_from(os.environ)
+    except ValueError as error:
+        raise click.UsageError(str(error)) from None
+    configure_logs(settings, name=name)
+    return settings

@@ -1,0 +1,99 @@
+"""Group files: YAML or JSON, with one group, a list of groups, or several YAML documents."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import rich_click as click
+import yaml
+
+
+@dataclass(frozen=True)
+class GroupFile:
+    """Groups as they will be sent. `is_batch`: taken all together or not at all."""
+
+    groups: tuple[dict[str, Any], ...]
+    is_batch: bool
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML as JSON knows it: a date stays a text, and so does `1:30`, which YAML 1.1 takes for 90."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [
+        (tag, pattern)
+        for tag, pattern in resolvers
+        if tag not in {"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:int"}
+    ]
+    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+_Loader.add_implicit_resolver("tag:yaml.org,2002:int", re.compile(r"^[-+]?[0-9]+$"), list("-+0123456789"))
+
+
+def read_group_file(path: str) -> GroupFile:
+    """Read `path`, `-` for standard input. Raises click.UsageError that names file and line."""
+    name = "standard input" if path == "-" else path
+    try:
+        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise click.UsageError(f"{name} cannot be read: {error}") from None
+    return parse_group_file(text, name=name)
+
+
+def parse_group_file(text: str, *, name: str) -> GroupFile:
+    """Take a text apart. Raises click.UsageError that begins with `name`."""
+    documents = _documents(text, name)
+    if len(documents) == 1 and isinstance(documents[0], list):
+        return GroupFile(_mappings(documents[0], name), is_batch=True)
+    return GroupFile(_mappings(documents, name), is_batch=len(documents) > 1)
+
+
+def _documents(text: str, name: str) -> list[object]:
+    if text.lstrip()[:1] in {"{", "["}:
+        try:
+            return [json.loads(text)]
+        except ValueError as error:
+            json_error = error
+        # YAML may begin with a brace too.
+        try:
+            return _yaml_documents(text)
+        except yaml.YAMLError:
+            raise click.UsageError(f"{name} is no JSON: {json_error}") from None
+    try:
+        documents = _yaml_documents(text)
+    except yaml.YAMLError as error:
+        raise click.UsageError(f"{name} is no YAML: {_one_line(error)}") from None
+    if not documents:
+        raise click.UsageError(f"{name} holds no group")
+    return documents
+
+
+def _yaml_documents(text: str) -> list[object]:
+    documents = yaml.load_all(text, Loader=_Loader)
+    return [document for document in documents if document is not None]
+
+
+def _mappings(values: list[object], name: str) -> tuple[dict[str, Any], ...]:
+    if not values:
+        raise click.UsageError(f"{name} holds no group")
+    for number, value in enumerate(values, start=1):
+        if not isinstance(value, dict):
+            which = f"group {number}" if len(values) > 1 else "the group"
+            raise click.UsageError(f"{name}: {which} is no mapping of fields, but {_kind(value)}")
+    return tuple(value for value in values if isinstance(value, dict))
+
+
+def _kind(value: object) -> str:
+    return {str: "a text", list: "a list", int: "a number", float: "a number", bool: "a truth value"}.get(
+        type(value), "something else"
+    )
+
+
+def _one_line(error: yaml.YAMLError) -> str:
+    return " ".join(str(error).split())

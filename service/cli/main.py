@@ -1,0 +1,120 @@
+"""The command line: global options, the list of commands, and errors as messages and exit codes."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import rich_click as click
+
+from service.cli import exits
+from service.cli.lazy import LazyGroup
+from service.cli.session import Session
+from service.client.errors import ApiError, ClientError, Unreachable
+
+_COMMANDS = "service.cli.commands"
+
+COMMANDS = {
+    "submit": f"{_COMMANDS}.submit:submit",
+    "run": f"{_COMMANDS}.run:run",
+    "list": f"{_COMMANDS}.list:list_groups",
+    "show": f"{_COMMANDS}.show:show",
+    "why": f"{_COMMANDS}.why:why",
+    "logs": f"{_COMMANDS}.logs:logs",
+    "cancel": f"{_COMMANDS}.cancel:cancel",
+    "hold": f"{_COMMANDS}.hold:hold",
+    "release": f"{_COMMANDS}.hold:release",
+    "queues": f"{_COMMANDS}.queues:queues",
+    "nodes": f"{_COMMANDS}.nodes:nodes",
+    "keys": f"{_COMMANDS}.keys:keys",
+    "audit": f"{_COMMANDS}.audit:audit",
+    "up": f"{_COMMANDS}.up:up",
+    "down": f"{_COMMANDS}.down:down",
+    "api": f"{_COMMANDS}.processes:api",
+    "worker": f"{_COMMANDS}.processes:worker",
+    "dispatcher": f"{_COMMANDS}.processes:dispatcher",
+    "ticker": f"{_COMMANDS}.processes:ticker",
+    "migrate": f"{_COMMANDS}.processes:migrate",
+    "version": f"{_COMMANDS}.version:version",
+}
+
+click.rich_click.COMMAND_GROUPS = {
+    "muster": [
+        {
+            "name": "Groups",
+            "commands": ["submit", "run", "list", "show", "why", "logs", "cancel", "hold", "release"],
+        },
+        {"name": "Queues, nodes, keys", "commands": ["queues", "nodes", "keys", "audit"]},
+        {"name": "This machine", "commands": ["up", "down", "version"]},
+        {"name": "Single processes", "commands": ["api", "worker", "dispatcher", "ticker", "migrate"]},
+    ]
+}
+click.rich_click.MAX_WIDTH = 100
+click.rich_click.STYLE_COMMANDS_TABLE_COLUMN_WIDTH_RATIO = (1, 6)
+
+_EPILOG = "Exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in exits.MEANINGS.items()) + "."
+
+
+@click.group(
+    cls=LazyGroup, lazy=COMMANDS, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]}
+)
+@click.option("--url", metavar="URL", help="The server; else MUSTER_URL, else the one of the data folder.")
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="The data folder of `muster up`; else MUSTER_DATA, else the user's own.",
+)
+@click.option("--json", "is_json", is_flag=True, help="Print JSON, for programs.")
+@click.option("--no-color", is_flag=True, help="Print without colours; so does NO_COLOR.")
+@click.pass_context
+def cli(ctx: click.Context, url: str | None, data: Path | None, is_json: bool, no_color: bool) -> None:
+    """Admit GPU jobs by the whole group.
+
+    A group gets every member that it needs, or holds nothing and is told why. GROUP is an id, the start
+    or the end of an id, or a name. The key is MUSTER_API_KEY, else the admin's key of the data folder.
+    """
+    ctx.obj = Session(environ=os.environ, url=url, data=data, is_json=is_json, has_color=not no_color)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run `muster` and exit with one of the codes of `exits`."""
+    sys.exit(run(sys.argv[1:] if arguments is None else arguments))
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run one command line; errors are printed."""
+    try:
+        result = cli.main(list(arguments), prog_name="muster", standalone_mode=False)
+        sys.stdout.flush()
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except (KeyboardInterrupt, click.Abort):
+        return exits.INTERRUPTED
+    except BrokenPipeError:
+        # Who read has enough, as `head` does. Nothing may be flushed into it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return exits.OK
+    except ClientError as error:
+        return _report(error)
+    return result if isinstance(result, int) else exits.OK
+
+
+def _report(error: ClientError) -> int:
+    if isinstance(error, Unreachable):
+        _complain(f"{error}.\nStart one with `muster up`, or name it with --url or MUSTER_URL.")
+        return exits.NO_SERVER
+    if isinstance(error, ApiError):
+        _complain(str(error))
+        for wrong in error.errors:
+            if wrong.message not in str(error):
+                click.echo(f"  {wrong.field}: {wrong.message}", err=True)
+        return exits.of_status(error.status)
+    _complain(str(error))
+    return exits.BROKEN
+
+
+def _complain(text: str) -> None:
+    click.echo(f"{click.style('Error:', fg='red', bold=True)} {text}", err=True)

@@ -1,0 +1,51 @@
+"""One line about a group: what it waits for, where it runs, how it ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from service.cli.spans import between
+from service.client.errors import ClientError
+from service.domain.status import Status
+
+if TYPE_CHECKING:
+    from service.client import Client
+    from service.client.groups import Group
+
+
+def describe_end(group: Group) -> str:
+    """How long it took, and why it did not succeed."""
+    ran = between(group.admitted_at, group.ended_at)
+    after = f"after {ran}" if ran else ""
+    if group.status == Status.SUCCEEDED:
+        return after
+    which = "" if group.failed_member is None else f"member {group.failed_member}"
+    return ", ".join(part for part in (group.cause or "", which, after, group.message or "") if part)
+
+
+def describe_places(group: Group) -> str:
+    """Its nodes with the GPUs that it holds there."""
+    places = ", ".join(
+        f"{place.node} ({place.gpus} GPU{'' if place.gpus == 1 else 's'})" if place.gpus else place.node
+        for place in group.places
+    )
+    notes = [f"on {places}"] if places else []
+    if group.attempt is not None and group.attempt > 1:
+        notes.append(f"attempt {group.attempt}")
+    if group.generation is not None and group.generation > 1:
+        notes.append(f"generation {group.generation}")
+    if group.is_unreachable:
+        notes.append("its launcher does not answer")
+    return ", ".join(notes)
+
+
+def describe_wait(client: Client, group: Group) -> str:
+    """Its position and the first reason, as the last finished cycle left them."""
+    try:
+        explanation = client.reasons(group.id)
+    except ClientError:
+        # Redis is away, or the group has just been admitted; the next look says more.
+        return ""
+    position = "" if explanation.position is None else f"position {explanation.position} in {group.queue}"
+    first = explanation.reasons[0].message if explanation.reasons else ""
+    return ", ".join(part for part in (position, first) if part)

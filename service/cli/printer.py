@@ -1,0 +1,113 @@
+"""Output: tables for people at a terminal, tab-separated lines for pipes, JSON for programs."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal
+
+import msgspec
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+#: One cell: a text, or a text and the rich style that it has at a terminal.
+Cell = str | tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Column:
+    """`is_whole`: never cut, however narrow the terminal is."""
+
+    title: str
+    align: Literal["left", "right"] = "left"
+    is_whole: bool = True
+
+
+class Printer:
+    """Prints to standard output."""
+
+    def __init__(self, *, is_json: bool = False, has_color: bool = True) -> None:
+        self.is_json = is_json
+        self._has_color = has_color
+
+    @cached_property
+    def is_terminal(self) -> bool:
+        return sys.stdout.isatty()
+
+    @cached_property
+    def console(self) -> Console:
+        from rich.console import Console
+
+        return Console(no_color=not self._has_color, highlight=False, soft_wrap=False)
+
+    @property
+    def width(self) -> int:
+        return self.console.width
+
+    def json(self, value: object) -> None:
+        """One JSON document."""
+        text = msgspec.json.encode(value, order="deterministic")
+        print(
+            json.dumps(json.loads(text), indent=2, ensure_ascii=False) if self.is_terminal else text.decode()
+        )
+
+    def line(self, text: str, style: str = "") -> None:
+        if self.is_terminal:
+            self.console.print(text, style=style, markup=False, overflow="fold")
+        else:
+            print(text)
+
+    def note(self, text: str) -> None:
+        """Something for people, on standard error, so that it never mixes with what a program reads."""
+        if text and not self.is_json:
+            print(text, file=sys.stderr)
+
+    def show(self, renderable: RenderableType) -> None:
+        """Anything of rich; only at a terminal."""
+        self.console.print(renderable)
+
+    def table(self, columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> None:
+        """A table; without a terminal one line for each row, without a header, cells apart by tabs."""
+        if self.is_terminal:
+            self.show(make_table(columns, rows))
+            return
+        for row in rows:
+            print("\t".join(plain(_text(cell)) for cell in row))
+
+
+def make_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> RenderableType:
+    """A table of rich without lines around it."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0))
+    for column in columns:
+        table.add_column(
+            column.title.upper(),
+            justify=column.align,
+            no_wrap=column.is_whole,
+            overflow="ellipsis" if column.is_whole else "fold",
+        )
+    table.show_header = bool(columns)
+    for _ in range(max(map(len, rows), default=0) - len(columns)):
+        table.add_column(overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(plain(_text(cell)), style=_style(cell)) for cell in row))
+    return table
+
+
+def plain(text: str) -> str:
+    """A text without what would break a line or a column in two, or move the cursor."""
+    return "".join(char if char.isprintable() else " " for char in text)
+
+
+def _style(cell: Cell) -> str:
+    return cell[1] if isinstance(cell, tuple) else ""
+
+
+def _text(cell: Cell) -> str:
+    return cell[0] if isinstance(cell, tuple) else cell

@@ -1,0 +1,59 @@
+"""GROUP on the command line: an id, the start or the end of an id, or a name."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import rich_click as click
+
+from service.cli import exits
+
+if TYPE_CHECKING:
+    from service.client import Client
+    from service.client.groups import GroupBrief
+
+_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
+_PART = re.compile(r"[0-9a-f-]{4,35}", re.IGNORECASE)
+#: Among so many of the newest groups a part of an id is looked for.
+_LOOKED_AT = 5000
+_LISTED = 10
+
+
+class UnknownGroup(click.ClickException):
+    """No group is meant."""
+
+    exit_code = exits.NOT_FOUND
+
+
+class AmbiguousGroup(click.ClickException):
+    """More than one group is meant."""
+
+    exit_code = exits.USAGE
+
+
+def find_group_id(client: Client, text: str) -> str:
+    """The id of the group that `text` means. Raises UnknownGroup, or AmbiguousGroup that lists ids."""
+    if _ID.fullmatch(text):
+        return text.lower()
+    named = list(client.list_groups(name=text))
+    found = named or _by_part(client, text)
+    if not found:
+        raise UnknownGroup(f"there is no group with the name, or a part of the id, {text!r}")
+    if len(found) > 1:
+        raise AmbiguousGroup(f"{text!r} may be any of {len(found)} groups; give the id:\n{_choices(found)}")
+    assert found[0].id is not None
+    return found[0].id
+
+
+def _by_part(client: Client, text: str) -> list[GroupBrief]:
+    if not _PART.fullmatch(text):
+        return []
+    part = text.lower()
+    groups = (group for _, group in zip(range(_LOOKED_AT), client.list_groups(), strict=False))
+    return [group for group in groups if group.id and (group.id.startswith(part) or group.id.endswith(part))]
+
+
+def _choices(groups: list[GroupBrief]) -> str:
+    lines = [f"  {group.id}  {group.name}  {group.status}" for group in groups[:_LISTED]]
+    return "\n".join([*lines, *(["  ..."] if len(groups) > _LISTED else [])])

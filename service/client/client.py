@@ -1,0 +1,117 @@
+"""The client of the HTTP API: groups here; queues, nodes and keys as attributes."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from types import TracebackType
+from typing import Any, Self
+
+from msgspec import Struct
+
+from service.client.address import Address, find_address
+from service.client.groups import Batch, Group, GroupBrief, GroupPage, Submitted
+from service.client.keys import Keys
+from service.client.nodes import Nodes
+from service.client.queues import Queues
+from service.client.transport import Transport, segment
+
+_PAGE = 200
+
+
+class _Ready(Struct, frozen=True):
+    status: str
+
+
+class Client:
+    """Answers are typed; errors are ApiError, Unreachable and Unintelligible.
+
+    Requests that may be repeated are, when a connection breaks; a submit always carries a key of its
+    own, so a repeated one makes no second group. Not to be shared between threads.
+    """
+
+    def __init__(self, address: Address | None = None) -> None:
+        self.address = address or find_address(os.environ)
+        self._transport = Transport(self.address)
+        self._ask = self._transport.ask
+        self.queues = Queues(self._transport)
+        self.nodes = Nodes(self._transport)
+        self.keys = Keys(self._transport)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self._transport.close()
+
+    def ready(self) -> None:
+        """Return if the server and its stores answer; else raise ApiError or Unreachable."""
+        self._ask("GET", "/readyz", _Ready, is_repeatable=False)
+
+    def submit(self, group: Mapping[str, Any], *, key: str | None = None) -> Group:
+        """Submit one group. With the `key` of an earlier submit of the same body: answers that group."""
+        return self._ask("POST", "/v1/groups", Group, body=group, headers=_submit_key(key))
+
+    def submit_batch(self, groups: Sequence[Mapping[str, Any]], *, key: str | None = None) -> list[Submitted]:
+        """Submit groups in their order: all of them or none."""
+        body = {"groups": list(groups)}
+        return self._ask("POST", "/v1/groups/batch", Batch, body=body, headers=_submit_key(key)).groups
+
+    def list_groups(
+        self,
+        *,
+        queue: str | None = None,
+        statuses: Sequence[str] = (),
+        owner: str | None = None,
+        name: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        is_waiting: bool = False,
+    ) -> Iterator[GroupBrief]:
+        """Groups that match every filter, page by page as they are asked for.
+
+        The newest first; with `is_waiting` those of which a part waits, in the order in which the next
+        cycle considers them.
+        """
+        query: dict[str, Any] = {
+            "queue": queue,
+            "status": list(statuses) or None,
+            "owner": owner,
+            "name": name,
+            "label": [f"{label}={value}" for label, value in (labels or {}).items()] or None,
+            "waiting": "true" if is_waiting else None,
+            "limit": _PAGE,
+        }
+        while True:
+            page = self._ask("GET", "/v1/groups", GroupPage, query=query)
+            yield from page.groups
+            if page.cursor is None:
+                return
+            query["cursor"] = page.cursor
+
+    def get(self, group_id: str) -> Group:
+        return self._ask("GET", _path(group_id), Group)
+
+    def cancel(self, group_id: str) -> Group:
+        """End the group. What runs has its grace; repeating it changes nothing."""
+        return self._ask("DELETE", _path(group_id), Group)
+
+    def hold(self, group_id: str) -> Group:
+        """Admit nothing of the group until `release`; what runs of it goes on."""
+        return self._ask("POST", f"{_path(group_id)}/hold", Group)
+
+    def release(self, group_id: str) -> Group:
+        return self._ask("POST", f"{_path(group_id)}/release", Group)
+
+
+def _path(group_id: str) -> str:
+    return f"/v1/groups/{segment(group_id)}"
+
+
+def _submit_key(key: str | None) -> dict[str, str]:
+    return {"Idempotency-Key": key or str(uuid.uuid4())}

@@ -1,0 +1,41 @@
+"""What can go wrong between a client and the API."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class ClientError(Exception):
+    """Base of all errors of this package."""
+
+
+class Unreachable(ClientError):
+    """Nobody answers at the address, or the connection broke."""
+
+    def __init__(self, url: str, cause: str) -> None:
+        super().__init__(f"no Muster server answers at {url} ({cause})")
+        self.url = url
+
+
+class Unintelligible(ClientError):
+    """Who answers is no Muster server, or one of another version."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrongField:
+    """One field of the request that is wrong: its path and a sentence."""
+
+    field: str
+    message: str
+
+
+class ApiError(ClientError):
+    """The API answered with an error. `status` is HTTP's; `errors` names the fields that are wrong."""
+
+    def __init__(self, *, status: int, title: str, detail: str, errors: Sequence[WrongField] = ()) -> None:
+        super().__init__(detail or title)
+        self.status = status
+        self.title = title
+        self.detail = detail
+        self.errors = tuple(errors)

@@ -1,0 +1,141 @@
+"""Groups as the API answers them. Instants are aware; amounts are GPUs, CPUs and GiB."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from msgspec import Struct
+
+
+class GroupBrief(Struct, frozen=True, kw_only=True):
+    """A group in a list. Of another owner's group everything but size and position is None."""
+
+    id: str | None
+    name: str | None
+    queue: str
+    tenant: str | None
+    owner: str | None
+    priority: int | None
+    scheduling: str | None
+    status: str | None
+    units: dict[str, int] | None
+    is_waiting: bool
+    position: int | None
+    wanted_members: int
+    wanted_gpus: int
+    attempt: int | None
+    submitted_at: datetime | None
+    admitted_at: datetime | None
+    ended_at: datetime | None
+    cause: str | None
+    message: str | None
+    labels: dict[str, str] | None
+
+
+class GroupPlace(Struct, frozen=True, kw_only=True):
+    """What a group holds on one node."""
+
+    node: str
+    gpus: int
+    members: int
+
+
+class Recovery(Struct, frozen=True, kw_only=True):
+    on_member_loss: str
+    max_restarts: int
+    backoff_seconds: int
+    seat_timeout_seconds: int
+
+
+class Requests(Struct, frozen=True, kw_only=True):
+    """What one member gets on its node."""
+
+    gpus: int
+    cpus: float
+    memory_gib: float
+
+
+class Gpu(Struct, frozen=True, kw_only=True):
+    models: list[str]
+    min_memory_gib: int
+
+
+class Role(Struct, frozen=True, kw_only=True):
+    """`env` with sensitive values masked, `secrets` as names only."""
+
+    name: str
+    count: int
+    min_count: int
+    requests: Requests
+    gpu: Gpu
+    node_labels: dict[str, str]
+    command: list[str]
+    workdir: str | None
+    image: str | None
+    env: dict[str, str]
+    secrets: list[str]
+    ready: str
+
+
+class Group(Struct, frozen=True, kw_only=True):
+    """One group in full. `attempt` and `generation` are a gang's; members of an independent group
+    have their own. `units` counts by status: a gang is one, each independent member is one."""
+
+    id: str
+    name: str
+    queue: str
+    tenant: str
+    owner: str
+    priority: int
+    scheduling: str
+    status: str
+    units: dict[str, int]
+    is_waiting: bool
+    position: int | None
+    wanted_members: int
+    wanted_gpus: int
+    succeeded_members: int
+    attempt: int | None
+    generation: int | None
+    places: list[GroupPlace]
+    pool: str | None
+    is_unreachable: bool
+    is_held: bool
+    submitted_at: datetime
+    admitted_at: datetime | None
+    running_at: datetime | None
+    ended_at: datetime | None
+    backoff_until: datetime | None
+    time_limit_at: datetime | None
+    cause: str | None
+    message: str | None
+    failed_member: int | None
+    dispatches: int
+    refused_dispatches: int
+    restarts_used: int
+    roles: list[Role]
+    topology_required: str | None
+    time_limit_seconds: int | None
+    start_timeout_seconds: int | None
+    grace_seconds: int
+    recovery: Recovery
+    preemptible: bool
+    labels: dict[str, str]
+    allow_infeasible: bool
+
+
+class Submitted(Struct, frozen=True, kw_only=True):
+    """One group of a batch: it exists, and is not admitted yet."""
+
+    id: str
+    name: str
+    queue: str
+
+
+class Batch(Struct, frozen=True, kw_only=True):
+    groups: list[Submitted]
+
+
+class GroupPage(Struct, frozen=True, kw_only=True):
+    groups: list[GroupBrief]
+    cursor: str | None

@@ -1,0 +1,149 @@
+"""Requests with timeouts and retries; answers that are errors become exceptions."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, TypeVar
+from urllib.parse import quote, urlsplit
+
+import httpx2
+import msgspec
+
+from service.client.address import Address
+from service.client.errors import ApiError, Unintelligible, Unreachable, WrongField
+
+T = TypeVar("T")
+
+TIMEOUT = httpx2.Timeout(30.0, connect=3.0)
+#: A stream may be silent for long; the server sends a sign of life more often than this.
+STREAM_TIMEOUT = httpx2.Timeout(None, connect=3.0, read=90.0)
+
+#: Pauses before the second, third, ... attempt.
+_PAUSES = (0.2, 0.6)
+_LONGEST_PAUSE_SECONDS = 5.0
+#: Answers that say "not now": too much at once, a store away, no server behind the proxy.
+_PASSING = frozenset({429, 502, 503, 504})
+
+
+class _Problem(msgspec.Struct):
+    title: str = ""
+    detail: str = ""
+    errors: list[dict[str, str]] = []
+
+
+class Transport:
+    """One connection pool to one server. Not to be shared between threads."""
+
+    def __init__(self, address: Address) -> None:
+        self._url = address.url
+        headers = {"Authorization": f"Bearer {address.key}"} if address.key else {}
+        self._http = httpx2.Client(
+            base_url=address.url, headers=headers, timeout=TIMEOUT, trust_env=not _is_local(address.url)
+        )
+
+    def close(self) -> None:
+        self._http.close()
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        kind: type[T],
+        *,
+        query: Mapping[str, Any] | None = None,
+        body: object = None,
+        headers: Mapping[str, str] | None = None,
+        is_repeatable: bool = True,
+    ) -> T:
+        """Send and decode the answer as `kind`.
+
+        A request that may be repeated without harm is, a few times, when the connection breaks or the
+        server says "not now". Raises ApiError, Unreachable or Unintelligible.
+        """
+        content = None if body is None else msgspec.json.encode(body)
+        given = {**(headers or {}), **({} if content is None else {"Content-Type": "application/json"})}
+        request = self._http.build_request(
+            method, path, params=_present(query or {}), content=content, headers=given
+        )
+        answer = self._send(request, pauses=_PAUSES if is_repeatable else ())
+        return self._decode(answer, kind)
+
+    @contextmanager
+    def stream(
+        self, path: str, *, query: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
+    ) -> Iterator[httpx2.Response]:
+        """Open a GET whose body is read as it comes. Raises like `ask`, also while it is read."""
+        try:
+            with self._http.stream(
+                "GET", path, params=_present(query or {}), headers=headers, timeout=STREAM_TIMEOUT
+            ) as answer:
+                if answer.is_error:
+                    answer.read()
+                    raise _api_error(answer)
+                yield answer
+        except httpx2.TransportError as error:
+            raise Unreachable(self._url, _say(error)) from error
+
+    def _send(self, request: httpx2.Request, *, pauses: tuple[float, ...]) -> httpx2.Response:
+        for pause in pauses:
+            try:
+                answer = self._http.send(request)
+            except httpx2.TransportError:
+                time.sleep(pause)
+            else:
+                if answer.status_code not in _PASSING:
+                    return answer
+                time.sleep(_retry_after(answer, pause))
+        try:
+            return self._http.send(request)
+        except httpx2.TransportError as error:
+            raise Unreachable(self._url, _say(error)) from error
+
+    def _decode(self, answer: httpx2.Response, kind: type[T]) -> T:
+        if answer.is_error:
+            raise _api_error(answer)
+        try:
+            return msgspec.json.decode(answer.content, type=kind)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            raise Unintelligible(
+                f"the answer of {self._url} is not one that this version understands: {error}"
+            ) from None
+
+
+def segment(text: str) -> str:
+    """`text` as one part of a path, whatever it holds."""
+    return quote(text, safe="")
+
+
+def _api_error(answer: httpx2.Response) -> ApiError:
+    try:
+        problem = msgspec.json.decode(answer.content, type=_Problem)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        problem = _Problem()
+    return ApiError(
+        status=answer.status_code,
+        title=problem.title or answer.reason_phrase,
+        detail=problem.detail,
+        errors=[WrongField(each.get("field", ""), each.get("message", "")) for each in problem.errors],
+    )
+
+
+def _retry_after(answer: httpx2.Response, pause: float) -> float:
+    """What the server asks for in seconds, within bounds; `pause` if it says nothing."""
+    wanted = answer.headers.get("Retry-After", "")
+    return min(float(wanted), _LONGEST_PAUSE_SECONDS) if wanted.isdigit() else pause
+
+
+def _present(query: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in query.items() if value is not None}
+
+
+def _is_local(url: str) -> bool:
+    """A proxy of the environment is not asked for this machine."""
+    return urlsplit(url).hostname in {"127.0.0.1", "localhost", "::1"}
+
+
+def _say(error: httpx2.TransportError) -> str:
+    return str(error).removeprefix("[Errno 111] ") or type(error).__name__

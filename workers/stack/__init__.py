@@ -1,0 +1,16 @@
+"""The whole of Muster on one machine: embedded servers and every process, started, watched, stopped."""
+
+from __future__ import annotations
+
+from workers.stack.errors import AlreadyRunning, DataFolderUnusable, PortTaken, StackFailed
+from workers.stack.options import StackOptions
+from workers.stack.stack import Stack
+
+__all__ = [
+    "AlreadyRunning",
+    "DataFolderUnusable",
+    "PortTaken",
+    "Stack",
+    "StackFailed",
+    "StackOptions",
+]

@@ -1,0 +1,52 @@
+"""Stop a stack from elsewhere, or what a killed one left; and end the members that it left running."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from workers.embedded.record import end_leftover
+from workers.stack.lock import DataLock, find_owner, owner_folder
+from workers.stack.options import StackOptions
+from workers.stack.parts import Parts
+
+#: A stack gives each of its parts some seconds; after that it is killed, and its parts are ended here.
+_STOP_SECONDS = 90.0
+
+
+class Found(StrEnum):
+    """What there was to stop."""
+
+    RUNNING = "running"
+    LEFTOVERS = "leftovers"
+    NOTHING = "nothing"
+
+
+@dataclass(frozen=True)
+class Stopped:
+    """`pid` of the stack, if one was running."""
+
+    found: Found
+    pid: int | None = None
+
+
+def stop_stack(options: StackOptions) -> Stopped:
+    """Stop the stack on `options.data` and return when nothing of it runs. Members live on.
+
+    Raises StackFailed if another stack is started at the same time.
+    """
+    if not options.data.is_dir():
+        return Stopped(Found.NOTHING)
+    owner = find_owner(options.records)
+    if owner is not None:
+        end_leftover(owner_folder(options.records), grace_seconds=_STOP_SECONDS)
+    # One that was killed, before or just now, leaves its parts.
+    lock = DataLock(options.data, options.records)
+    lock.take()
+    try:
+        has_ended = [part.end_leftover() for stage in Parts(options).stop_order for part in stage]
+    finally:
+        lock.release()
+    if owner is not None:
+        return Stopped(Found.RUNNING, owner.pid)
+    return Stopped(Found.LEFTOVERS if any(has_ended) else Found.NOTHING)
