@@ -20,7 +20,7 @@ from service.admission.plan import Plan
 from service.clock import Clock
 from service.inventory.ledger import Ledger, LedgerFenced
 from service.operations.commit import Outdated
-from service.operations.lead import get_lease, give_up_lease, renew_lease, take_lease
+from service.operations.lead import get_settled_lease, give_up_lease, renew_lease, take_lease
 from service.operations.term import LedgerDisagrees, Term
 from service.settings import Settings
 from service.store.engine import make_direct_engine
@@ -254,7 +254,7 @@ class Leader:
             stamp = Ledger(self._client).stamp()
             return "ledger" if stamp is not None and stamp.epoch > epoch else None
         with self._engine.connect() as conn:
-            return "store" if get_lease(conn).epoch > epoch else None
+            return "store" if get_settled_lease(conn).epoch > epoch else None
 
     def _note_stale(self, term: Term, *, by: str) -> None:
         self._is_superseded = True

@@ -56,7 +56,7 @@ def give_up_lease(conn: Connection, *, epoch: int, now: datetime) -> bool:
         return leases.move_expiry(conn, epoch, now)
 
 
-def get_lease(conn: Connection) -> leases.Lease:
-    """Who leads, for people, and for a leader that has lost its connection."""
+def get_settled_lease(conn: Connection) -> leases.Lease:
+    """Who leads, once a takeover that is under way has ended: for a leader that lost its connection."""
     with conn.begin():
-        return leases.get_lease(conn)
+        return leases.lock_lease(conn)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 import redis
@@ -13,10 +13,13 @@ from sqlalchemy import Engine, text
 from service.clock import VirtualClock
 from service.domain.unit import unit_id
 from service.inventory import keys
+from service.inventory.client import make_client
 from service.inventory.ledger import Ledger
 from service.inventory.verdicts import read_queue
+from service.settings import Settings
 from tests.integration.leader.conftest import MakeLeader
-from tests.integration.leader.site import START, Site, bump, cancel_waiting, gang, independent
+from tests.integration.leader.cut import Line
+from tests.integration.leader.site import Site, bump, cancel_waiting, gang, independent
 from workers.admission import Leader, StaleWrite
 
 
@@ -24,6 +27,10 @@ def holders(client: redis.Redis) -> set[tuple[int, int]]:
     state = Ledger(client).read()
     assert state is not None
     return set(state.holders().values())
+
+
+def epoch_of(leader: Leader) -> int | None:
+    return None if leader.term is None else leader.term.epoch
 
 
 def assert_books_agree(site: Site, client: redis.Redis) -> None:
@@ -139,9 +146,9 @@ def cancel_all(engine: Engine, group: int) -> dict[str, int]:
     with engine.begin() as conn:
         conn.execute(text("SELECT 1 FROM groups WHERE id = :id FOR NO KEY UPDATE"), {"id": group})
         rows = conn.execute(
-            text("SELECT status, count(*) FROM units WHERE group_id = :id GROUP BY 1"), {"id": group}
+            text("SELECT status, count(*) AS n FROM units WHERE group_id = :id GROUP BY 1"), {"id": group}
         )
-        return {status: count for status, count in rows}
+        return {row.status: row.n for row in rows}
 
 
 # ---------------------------------------------------------------- L3: two leaders
@@ -227,35 +234,49 @@ def test_two_leaders_that_race_admit_everything_once(
 
 
 # ---------------------------------------------------------------- L4, W3: lost connections
+@pytest.mark.parametrize("has_committed", [True, False])
 def test_a_commit_whose_outcome_is_unknown_is_found_out(
-    site: Site, leader: Leader, client: redis.Redis, commit_that_loses_its_answer: None
+    site: Site,
+    database_url: str,
+    server_folder: Path,
+    client: redis.Redis,
+    clock: VirtualClock,
+    has_committed: bool,
 ) -> None:
-    """L4: PostgreSQL has committed, the leader only sees its connection end."""
+    """L4: the leader only sees its connection end. PostgreSQL has committed, or is still about to."""
     [group] = site.submit()
-    leader.read_and_plan()
-    leader.reserve()
-    epoch = leader.term.epoch if leader.term else None
-    assert not leader.commit()
-    assert leader.term is None
-    # Nothing was released before the outcome was known.
-    assert holders(client) == {(unit_id(group, 0), 1)}
-    result = leader.run_cycle()
-    assert (result.is_settled, result.admitted) == (True, 0)
-    assert leader.term is not None
-    assert (epoch, leader.term.epoch) == (1, 2)
+    if not has_committed:
+        site.execute(
+            "CREATE FUNCTION linger() RETURNS trigger LANGUAGE plpgsql AS"
+            " $$ BEGIN PERFORM pg_sleep(30); RETURN NULL; END $$"
+        )
+        site.execute(
+            "CREATE CONSTRAINT TRIGGER linger AFTER INSERT ON attempts DEFERRABLE INITIALLY DEFERRED"
+            " FOR EACH ROW EXECUTE FUNCTION linger()"
+        )
+    with Line(database_url, server_folder) as line:
+        leader = Leader(line.url, client, clock=clock, settings=Settings(), name="w1")
+        assert leader.read_and_plan()
+        assert leader.reserve()
+        line.cuts_commits, line.waits = True, has_committed
+        assert not leader.commit()
+        line.cuts_commits = False
+        # Nothing is released before the outcome is known.
+        assert epoch_of(leader) is None
+        assert holders(client) == {(unit_id(group, 0), 1)}
+        if not has_committed:
+            assert site.statuses() == {unit_id(group, 0): "Pending"}
+            assert leader.hold_lease()
+            site.execute("DROP TRIGGER linger ON attempts")
+        result = leader.run_cycle()
+        assert (result.is_settled, result.admitted) == (True, 0 if has_committed else 1)
+        assert epoch_of(leader) == 2
+        assert leader.stale_refusals == []
+        leader.abandon()
     assert site.statuses() == {unit_id(group, 0): "Admitted"}
     assert site.rows("SELECT count(*) FROM events WHERE kind = 'Admitted'")[0][0] == 1
+    assert holders(client) == {(unit_id(group, 0), 1)}
     assert_books_agree(site, client)
-
-
-@pytest.fixture
-def commit_that_loses_its_answer(site: Site) -> Iterator[None]:
-    """The leader's backend is ended by a trigger's notice to this test, right after its commit."""
-    site.execute(
-        "CREATE FUNCTION end_me() RETURNS trigger LANGUAGE plpgsql AS"
-        " $$ BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END $$"
-    )
-    yield
 
 
 def test_a_new_connection_means_a_full_load(
@@ -344,7 +365,7 @@ def test_postgres_refuses_a_second_hold_though_the_ledger_has_none(
     )
     [second] = site.submit(spec=gang(1, 8))
     assert leader.run_cycle().admitted == 1
-    assert {unit: status for unit, status in site.statuses().items()} == {
+    assert site.statuses() == {
         unit_id(first, 0): "Admitted",
         unit_id(second, 0): "Admitted",
     }
@@ -352,17 +373,11 @@ def test_postgres_refuses_a_second_hold_though_the_ledger_has_none(
     assert_books_agree(site, client)
 
 
-def test_redis_that_is_away_uses_up_no_epoch(
-    site: Site, database_url: str, clock: VirtualClock, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    from service.inventory.client import make_client
-    from service.settings import Settings
-
+def test_redis_that_is_away_uses_up_no_epoch(site: Site, database_url: str, clock: VirtualClock) -> None:
     nobody = make_client("unix:///nonexistent/valkey.sock")
     leader = Leader(database_url, nobody, clock=clock, settings=Settings(), name="w1")
     for _ in range(3):
         with pytest.raises(redis.ConnectionError):
             leader.run_cycle()
     assert site.rows("SELECT epoch FROM leadership") == [(0,)]
-    assert START == clock.now()
     leader.abandon()

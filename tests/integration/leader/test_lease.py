@@ -10,7 +10,8 @@ import pytest
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 
-from service.operations.lead import get_lease, give_up_lease, renew_lease, take_lease
+from service.operations.lead import get_settled_lease as get_lease
+from service.operations.lead import give_up_lease, renew_lease, take_lease
 from service.store.lease import lock_fence
 from tests.integration.leader.site import START, Site
 
