@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import msgspec
+
 from service.domain.node import Place
 from service.domain.reasons import Code
 
@@ -47,10 +49,11 @@ class Blocker:
     holders: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Waiting:
+class Waiting(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
     """One entry of a queue's order: a waiting row, at its place. `verdict` indexes
-    `QueueVerdict.verdicts`; `is_eligible` False has no position (held, backing off)."""
+    `QueueVerdict.verdicts`; `is_eligible` False has no position (held, backing off, stopped queue).
+
+    A struct, because a cycle makes one for each row of a queue that changed."""
 
     group_id: int
     unit_id: int
@@ -70,8 +73,9 @@ class QueueVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """`queues` holds a verdict for each queue in which something waits. `numbers` are shared
-    amounts (free on the nodes that a class allows, quota in use, quota ceilings)."""
+    """`queues` holds a verdict for each queue, also where nothing waits. `numbers` are shared
+    amounts (free on the nodes that a class allows, quota in use, quota ceilings), of which it holds
+    those that a blocker names."""
 
     config_version: int
     admissions: tuple[Admission, ...]

@@ -60,3 +60,28 @@ class Reason:
 def rank(code: Code) -> int:
     """Position of a code in every list of reasons, the most decisive first."""
     return _RANK[code]
+
+
+#: Families of codes, for those who act on kinds of reasons.
+FAMILIES: Mapping[str, tuple[Code, ...]] = {
+    "QUOTA": (Code.QUOTA_EXCEEDED,),
+    "BORROW_LIMIT": (Code.BORROWING_LIMIT, Code.LENDING_LIMIT),
+    "CAPACITY": (Code.INSUFFICIENT_GPUS, Code.INSUFFICIENT_CPU, Code.INSUFFICIENT_MEMORY),
+    "FRAGMENTATION": (Code.FRAGMENTED,),
+    "TOPOLOGY": (Code.TOPOLOGY_UNSATISFIED,),
+    "NODE_HEALTH": (Code.NODES_UNAVAILABLE, Code.DEVICES_UNHEALTHY),
+    "CONFIG": (Code.NO_MATCHING_FLAVOR, Code.QUEUE_STOPPED, Code.QUEUE_MISSING),
+    "ORDER": (Code.WAITING_FOR_TURN, Code.HELD_FOR_CLAIM, Code.PREEMPTION_IN_PROGRESS),
+    "HOLD": (Code.ON_HOLD,),
+    "DEPENDENCY": (Code.DEPENDENCY_PENDING,),
+    "BACKOFF": (Code.BACKING_OFF,),
+    "DISPATCH": (Code.DISPATCH_REFUSED,),
+    "INFEASIBLE": (Code.NEVER_FITS,),
+    "EVALUATION": (Code.PENDING_EVALUATION,),
+}
+
+_FAMILY_OF = {code: family for family, codes in FAMILIES.items() for code in codes}
+
+
+def family(code: Code) -> str:
+    return _FAMILY_OF[code]

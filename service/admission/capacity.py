@@ -1,0 +1,109 @@
+"""What is free where: nodes with what is held on them, and fields over them.
+
+A cycle takes places here while it plans and gives them back at its end, so that nothing is copied
+and the World is left as it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from service.admission.field import Field
+from service.admission.filters import Filter
+from service.admission.holds import Taken
+from service.admission.node_state import NodeState
+from service.admission.query import ShapeQuery, compile_query
+from service.admission.topology import domain_of
+from service.admission.world import Configuration
+from service.domain.shape import Shape
+
+#: Fields above this number are forgotten between cycles and made again when they are asked for.
+MAX_FIELDS = 2000
+
+
+class Capacity:
+    """Nodes of one configuration. `is_ideal`: as if everything were idle, up and healthy."""
+
+    def __init__(self, configuration: Configuration, *, is_ideal: bool = False) -> None:
+        self._pools = configuration.pools
+        self.nodes = {
+            node.id: NodeState(node, is_ideal=is_ideal)
+            for node in sorted(configuration.nodes.values(), key=lambda node: node.id)
+        }
+        self._fields: dict[tuple[tuple[Filter, ...], str | None], Field] = {}
+        self._queries: dict[int, ShapeQuery] = {}
+        self._journal: list[Taken] = []
+        #: Shapes that found no place, by how much their fields had grown then.
+        self._misses: dict[int, int] = {}
+
+    def field(self, filters: Iterable[Filter], level: str | None = None) -> Field:
+        """The nodes that one of `filters` allows, by domain of `level`, made when first asked for."""
+        key = (tuple(sorted(set(filters))), level)
+        known = self._fields.get(key)
+        if known is None:
+            known = self._fields[key] = Field(key[0], level)
+            for state in self.nodes.values():
+                domain = domain_of(state.node, self._pools, level)
+                if domain is not None:
+                    known.add(state, domain)
+        return known
+
+    def query(self, shape_id: int, shape: Shape) -> ShapeQuery:
+        """The shape in terms of this capacity's fields."""
+        known = self._queries.get(shape_id)
+        if known is None:
+            known = self._queries[shape_id] = compile_query(self, shape)
+        return known
+
+    def hold(self, taken: Taken) -> None:
+        self._change(taken, is_release=False)
+
+    def release(self, taken: Taken) -> None:
+        self._change(taken, is_release=True)
+        state = self.nodes.get(taken.node_id)
+        for membership in state.memberships if state is not None else ():
+            membership.field.grown += 1
+
+    def take(self, taken: Taken) -> None:
+        """Hold until `give_back`."""
+        self.hold(taken)
+        self._journal.append(taken)
+
+    def give_back(self) -> None:
+        """End everything that was taken: nothing has grown by that."""
+        while self._journal:
+            self._change(self._journal.pop(), is_release=True)
+
+    def remember_miss(self, shape_id: int, query: ShapeQuery) -> None:
+        """The shape found no place whatever the quota. Remembered beyond the cycle only if the
+        cycle has taken nothing yet: what it took may be given back."""
+        if not self._journal:
+            self._misses[shape_id] = query.grown()
+
+    def has_missed(self, shape_id: int, query: ShapeQuery) -> bool:
+        """Whether it is known to find no place, because nothing became free since it found none."""
+        return self._misses.get(shape_id) == query.grown()
+
+    def forget_fields(self) -> None:
+        """Bound what rare filters (a named node) leave behind."""
+        if len(self._fields) > MAX_FIELDS:
+            self._fields.clear()
+            self._queries.clear()
+            self._misses.clear()
+            for state in self.nodes.values():
+                state.memberships.clear()
+
+    def _change(self, taken: Taken, *, is_release: bool) -> None:
+        state = self.nodes.get(taken.node_id)
+        if state is None:
+            # The node left the configuration under a unit that runs there.
+            return
+        for membership in state.memberships:
+            membership.leave()
+        if is_release:
+            state.release(taken.devices, taken.cpus_milli, taken.memory_mib)
+        else:
+            state.hold(taken.devices, taken.cpus_milli, taken.memory_mib)
+        state.settle()
+        for membership in state.memberships:
+            membership.enter()

@@ -1,0 +1,73 @@
+"""One run of the admission decision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from service.admission.backlog import ClassId
+from service.admission.explain import Explainer
+from service.admission.fit import Fitter
+from service.admission.ordering import Head, Heads
+from service.admission.plan import Plan
+from service.admission.quota import QuotaBook
+from service.admission.resident import World
+from service.domain.queue import Order
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of the heads. `blocked`: classes whose head was tried and did not fit.
+    `holding`: in strict queues, the blocked head that everything behind it waits for.
+    `finished`: rows of which nothing waits any more."""
+
+    blocked: set[ClassId] = field(default_factory=set)
+    holding: dict[int, Head] = field(default_factory=dict)
+    finished: set[int] = field(default_factory=set)
+
+
+def plan_cycle(world: World, now: datetime) -> Plan:
+    """Who is admitted and exactly where, and why all others wait.
+
+    Leaves the world as it was; the same world and instant give the same plan.
+    """
+    world.capacity.forget_fields()
+    try:
+        # 1. Settle: what each queue holds.
+        quota = QuotaBook(world.configuration.queues, world.used)
+        # 2. Order: the heads of all classes, best first.
+        heads = Heads(world.backlog, world.configuration, now)
+        # 3. Fit: quota, then places, taking them as it goes.
+        fitter = Fitter(world.capacity, world.shapes, quota)
+        outcome = _fit_in_order(world, heads, fitter)
+        # 4. Explain: everyone who was left out.
+        queues, numbers = Explainer(world, quota, fitter, now).explain(
+            outcome.blocked, outcome.holding, outcome.finished
+        )
+    finally:
+        world.capacity.give_back()
+    return Plan(
+        config_version=world.configuration.version,
+        admissions=tuple(fitter.admissions),
+        queues=queues,
+        numbers=numbers,
+    )
+
+
+def _fit_in_order(world: World, heads: Heads, fitter: Fitter) -> Outcome:
+    """A head that does not fit blocks its class, for its equals do not fit either. In a strict
+    queue it blocks the queue, unless it could never fit."""
+    outcome = Outcome()
+    while head := heads.pop():
+        queue_id, shape_id = head.class_id
+        if queue_id in outcome.holding:
+            continue
+        if fitter.fit(head.row) == 0:
+            outcome.finished.add(head.row.id)
+            heads.push_next(head)
+            continue
+        outcome.blocked.add(head.class_id)
+        queue = world.configuration.queues[queue_id]
+        if queue.order is Order.STRICT and world.feasibility.fits(shape_id, world.shapes[shape_id], queue):
+            outcome.holding[queue_id] = head
+    return outcome

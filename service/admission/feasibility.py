@@ -1,0 +1,110 @@
+"""Whether each single member could sit on some registered node, whatever its health and whatever
+runs there: a group with one that could not is refused at submit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from service.admission.filters import filter_of
+from service.admission.world import Configuration, Node
+from service.domain.shape import RoleShape, Shape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shortfall:
+    """What a role asks for and the nearest thing that could be met.
+
+    `field` is `gpus`, `cpus`, `memory_gib`, `models`, `min_memory_gib` or `node_labels`. `asked` and
+    `largest` are numbers in the unit of the field (GPUs, CPUs, GiB), or for models and labels what
+    was asked for and what there is, sorted.
+    """
+
+    role: str
+    field: str
+    asked: float | tuple[str, ...]
+    largest: float | tuple[str, ...]
+
+
+def check_members(shape: Shape, configuration: Configuration) -> tuple[Shortfall, ...]:
+    """What no registered node can give to one member, by role; empty if each could sit somewhere.
+    With no node registered nothing falls short: the nodes are still to come."""
+    nodes = [configuration.nodes[node_id] for node_id in sorted(configuration.nodes)]
+    if not nodes:
+        return ()
+    return tuple(shortfall for role in shape.roles for shortfall in _check_role(role, nodes))
+
+
+def _check_role(role: RoleShape, nodes: list[Node]) -> tuple[Shortfall, ...]:
+    labelled = [node for node in nodes if filter_of(role).allows_labels(node.labels)]
+    if not labelled:
+        return (_labels(role, nodes),)
+    if missing := _check_devices(role, labelled):
+        return (missing,)
+    filter_ = filter_of(role)
+    amounts = [
+        (len(_largest_kind(role, node)), node.cpus_milli, node.memory_mib)
+        for node in labelled
+        if filter_.allows(node)
+    ]
+    asked = (role.requests.gpus, role.requests.cpus_milli, role.requests.memory_mib)
+    return _short_amounts(role, asked, amounts)
+
+
+def _short_amounts(
+    role: RoleShape, asked: tuple[int, int, int], amounts: list[tuple[int, int, int]]
+) -> tuple[Shortfall, ...]:
+    """Amounts above those of every node; if each is met somewhere but not together, the first
+    that is short on the nodes which meet those before it."""
+    fields = (("gpus", 1), ("cpus", 1000), ("memory_gib", 1024))
+    short: list[Shortfall] = []
+    remaining = amounts
+    for index, (field, unit) in enumerate(fields):
+        largest = max((each[index] for each in remaining), default=0)
+        if asked[index] > largest:
+            short.append(
+                Shortfall(role=role.name, field=field, asked=asked[index] / unit, largest=largest / unit)
+            )
+        else:
+            remaining = [each for each in remaining if each[index] >= asked[index]]
+    return tuple(short)
+
+
+def _check_devices(role: RoleShape, nodes: list[Node]) -> Shortfall | None:
+    """Whether any of the nodes has a device of the models, and of those one with the memory."""
+    if not role.requests.gpus:
+        return None
+    devices = [device for node in nodes for device in node.devices]
+    known = tuple(sorted({device.model for device in devices}))
+    if not devices:
+        return Shortfall(role=role.name, field="gpus", asked=float(role.requests.gpus), largest=0.0)
+    fitting = [device for device in devices if not role.models or device.model in role.models]
+    if not fitting:
+        return Shortfall(role=role.name, field="models", asked=role.models, largest=known)
+    largest = max(device.memory_mib for device in fitting)
+    if role.min_gpu_memory_mib > largest:
+        return Shortfall(
+            role=role.name,
+            field="min_memory_gib",
+            asked=role.min_gpu_memory_mib / 1024,
+            largest=largest / 1024,
+        )
+    return None
+
+
+def _largest_kind(role: RoleShape, node: Node) -> frozenset[int]:
+    """Devices of the model of which the node has most: a member's GPUs are of one model."""
+    if not role.requests.gpus:
+        return frozenset()
+    filter_ = filter_of(role)
+    models = sorted({device.model for device in node.devices})
+    kinds = (filter_.for_model(model).devices_of(node) & filter_.devices_of(node) for model in models)
+    return max(kinds, key=len, default=frozenset())
+
+
+def _labels(role: RoleShape, nodes: Iterable[Node]) -> Shortfall:
+    """The values that the asked labels have on some node."""
+    asked = tuple(f"{label}={value}" for label, value in role.node_labels)
+    names = {label for label, _ in role.node_labels}
+    known = {f"{label}={node.labels[label]}" for node in nodes for label in names if label in node.labels}
+    return Shortfall(role=role.name, field="node_labels", asked=asked, largest=tuple(sorted(known)))

@@ -1,0 +1,151 @@
+"""Free amounts on the nodes that a filter allows, by topology domain, kept while they change.
+
+A placement looks into buckets of nodes with equally many free GPUs instead of at every node, and
+an explanation reads sums instead of adding them up.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+
+from service.admission.filters import Filter
+from service.admission.node_state import NodeState
+from service.admission.topology import Domain
+from service.domain.resources import Resources
+
+#: The bucket of nodes without devices, for roles without GPUs: they are looked at first.
+NO_DEVICES = -1
+
+
+class Stock:
+    """Nodes of one domain. `buckets`: free GPUs -> (free CPUs, node id), sorted.
+
+    For a role without GPUs the bucket is NO_DEVICES, or how many GPUs of the node are free.
+    `held_back_*` is what is not held on nodes that are down or cordoned; `unhealthy_gpus` what is
+    neither held nor usable on the other nodes.
+    """
+
+    __slots__ = (
+        "buckets",
+        "cpus_milli",
+        "domain",
+        "gpus",
+        "held_back_cpus_milli",
+        "held_back_gpus",
+        "held_back_memory_mib",
+        "memory_mib",
+        "unhealthy_gpus",
+    )
+
+    def __init__(self, domain: Domain) -> None:
+        self.domain = domain
+        self.buckets: dict[int, list[tuple[int, int]]] = {}
+        self.gpus = self.cpus_milli = self.memory_mib = 0
+        self.held_back_gpus = self.held_back_cpus_milli = self.held_back_memory_mib = 0
+        self.unhealthy_gpus = 0
+
+    def holds(self, need: Resources) -> bool:
+        """Whether the sums suffice: a necessary condition, and a quick one."""
+        return (
+            need.gpus <= self.gpus
+            and need.cpus_milli <= self.cpus_milli
+            and need.memory_mib <= self.memory_mib
+        )
+
+
+class Membership:
+    """One node in one field: what it adds to its domain's stock, and how to take that back."""
+
+    __slots__ = ("_added", "_bucket", "_entry", "devices", "eligible", "field", "state", "stock")
+
+    def __init__(self, field: Field, state: NodeState, stock: Stock, devices: tuple[int, ...]) -> None:
+        self.field = field
+        self.state = state
+        self.stock = stock
+        #: Small GPU memory first, so that larger devices stay for those who ask for them.
+        self.devices = devices
+        self.eligible = frozenset(devices)
+        self._bucket: int | None = None
+        self._entry = (0, 0)
+        self._added = (0, 0, 0, 0)
+        self.enter()
+
+    def enter(self) -> None:
+        """Add what the node has now."""
+        state, stock = self.state, self.stock
+        gpus = len(self.eligible & state.free)
+        not_held = len(self.eligible - state.held.keys()) if self.eligible else 0
+        cpus_milli, memory_mib = state.free_cpus_milli, state.free_memory_mib
+        if not state.is_available:
+            # The devices of a machine that is down are lost with it and come back with it.
+            back = gpus if state.node.is_ready else not_held
+            self._added = (back, cpus_milli, memory_mib, 0)
+            stock.held_back_gpus += back
+            stock.held_back_cpus_milli += cpus_milli
+            stock.held_back_memory_mib += memory_mib
+            return
+        self._bucket = gpus if self.eligible else state.tier
+        self._entry = (cpus_milli, state.node.id)
+        self._added = (gpus, cpus_milli, memory_mib, not_held - gpus)
+        insort(stock.buckets.setdefault(self._bucket, []), self._entry)
+        stock.gpus += gpus
+        stock.cpus_milli += cpus_milli
+        stock.memory_mib += memory_mib
+        stock.unhealthy_gpus += not_held - gpus
+
+    def leave(self) -> None:
+        """Take back what `enter` added."""
+        stock = self.stock
+        gpus, cpus_milli, memory_mib, unhealthy = self._added
+        if self._bucket is None:
+            stock.held_back_gpus -= gpus
+            stock.held_back_cpus_milli -= cpus_milli
+            stock.held_back_memory_mib -= memory_mib
+            return
+        bucket = stock.buckets[self._bucket]
+        del bucket[bisect_left(bucket, self._entry)]
+        if not bucket:
+            del stock.buckets[self._bucket]
+        self._bucket = None
+        stock.gpus -= gpus
+        stock.cpus_milli -= cpus_milli
+        stock.memory_mib -= memory_mib
+        stock.unhealthy_gpus -= unhealthy
+
+
+class Field:
+    """Every node that one of `filters` allows. `grown` counts up whenever something became free:
+    what did not fit does not fit now either while no count of its fields has moved."""
+
+    __slots__ = ("filters", "grown", "level", "members", "stocks", "unavailable")
+
+    def __init__(self, filters: tuple[Filter, ...], level: str | None) -> None:
+        self.filters = filters
+        self.level = level
+        self.grown = 0
+        self.members: dict[int, Membership] = {}
+        self.stocks: dict[Domain, Stock] = {}
+        #: Names of nodes that are down or cordoned, in the order of their ids.
+        self.unavailable: list[str] = []
+
+    def add(self, state: NodeState, domain: Domain) -> None:
+        """Take the node in if a filter allows it."""
+        if not any(each.allows(state.node) for each in self.filters):
+            return
+        eligible = frozenset().union(*(each.devices_of(state.node) for each in self.filters))
+        stock = self.stocks.setdefault(domain, Stock(domain))
+        devices = tuple(index for index in state.device_order if index in eligible)
+        membership = Membership(self, state, stock, devices)
+        self.members[state.node.id] = membership
+        if not state.is_available:
+            self.unavailable.append(state.node.name)
+        state.memberships.append(membership)
+
+    def gpus(self) -> int:
+        return sum(stock.gpus for stock in self.stocks.values())
+
+    def cpus_milli(self) -> int:
+        return sum(stock.cpus_milli for stock in self.stocks.values())
+
+    def memory_mib(self) -> int:
+        return sum(stock.memory_mib for stock in self.stocks.values())

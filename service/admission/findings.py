@@ -1,0 +1,189 @@
+"""Why a shape finds no place: each sum that is short, or that the pieces do not make a whole, and
+what else would be there if nodes and devices were well."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from service.admission.field import Field
+from service.admission.filters import Filter
+from service.admission.plan import Blocker
+from service.admission.query import Check, ShapeQuery
+from service.domain.reasons import Code
+
+_INSUFFICIENT = {
+    "gpus": Code.INSUFFICIENT_GPUS,
+    "cpus_milli": Code.INSUFFICIENT_CPU,
+    "memory_mib": Code.INSUFFICIENT_MEMORY,
+}
+_RESOURCE = {"gpus": "gpus", "cpus_milli": "cpus", "memory_mib": "memory"}
+#: So many nodes are named; a scope with more says how many there are.
+_NAMED_NODES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Shortage:
+    """A sum that does not suffice."""
+
+    check: Check
+    amount: str
+    need: int
+    have: int
+
+
+def shortages(query: ShapeQuery) -> list[Shortage]:
+    """At most one for each resource: all roles together if that is short, else the first role.
+    Where no node is up at all, the first resource says enough."""
+    found: dict[str, Shortage] = {}
+    for check in query.checks:
+        for amount in _INSUFFICIENT:
+            need, have = getattr(check.need, amount), getattr(check.field, amount)()
+            if need > have and amount not in found:
+                found[amount] = Shortage(check, amount, need, have)
+                if not available_nodes(check.field):
+                    break
+    return [found[amount] for amount in _INSUFFICIENT if amount in found]
+
+
+def explain_places(query: ShapeQuery, numbers: dict[str, int], *, is_tried: bool) -> tuple[Blocker, ...]:
+    """Blockers of the shape on the nodes as they are now; shared amounts go into `numbers`.
+    `is_tried`: it is known to find no place, also if every sum suffices."""
+    short = shortages(query)
+    blockers = [_insufficient(shortage, numbers) for shortage in short]
+    if not short and is_tried:
+        blockers.extend(_scattered(query, numbers))
+    if blockers:
+        blockers.extend(_unhealthy(query, short, numbers))
+    return tuple(blockers)
+
+
+def scope_of(check: Check) -> dict[str, str]:
+    """What an amount was counted on: models, labels, nodes that are up, and the role."""
+    scope: dict[str, str] = {}
+    filters = check.field.filters
+    if len(filters) == 1:
+        scope = _filter_scope(filters[0])
+    if check.role is not None:
+        scope["role"] = check.role.name
+    scope["nodes"] = str(available_nodes(check.field))
+    return scope
+
+
+def _filter_scope(filter_: Filter) -> dict[str, str]:
+    scope: dict[str, str] = {}
+    if filter_.models:
+        scope["models"] = ", ".join(filter_.models)
+    if len(filter_.models) == 1:
+        scope["flavor"] = filter_.models[0]
+    if filter_.min_memory_mib:
+        scope["min_memory_gib"] = str(filter_.min_memory_mib // 1024)
+    if filter_.labels:
+        scope["labels"] = ", ".join(f"{label}={value}" for label, value in filter_.labels)
+    return scope
+
+
+def field_key(kind: str, field: Field) -> str:
+    """Name of a shared number about a field's nodes."""
+    where = "|".join(filter_.text() for filter_ in field.filters)
+    return f"{kind}@{field.level}:{where}" if field.level else f"{kind}:{where}"
+
+
+def _insufficient(shortage: Shortage, numbers: dict[str, int]) -> Blocker:
+    key = field_key(f"free_{_RESOURCE[shortage.amount]}", shortage.check.field)
+    numbers[key] = shortage.have
+    return Blocker(
+        code=_INSUFFICIENT[shortage.amount],
+        need=shortage.need,
+        have_key=key,
+        scope={"resource": _RESOURCE[shortage.amount], **scope_of(shortage.check)},
+    )
+
+
+def _scattered(query: ShapeQuery, numbers: dict[str, int]) -> Iterator[Blocker]:
+    """Enough in sum, but not in one domain, or not node by node."""
+    check = query.checks[0]
+    amount = _leading_amount(query)
+    need = getattr(query.total, amount)
+    if query.shape.required is not None:
+        best = _best_domain(query, amount)
+        key = field_key(f"best_{_RESOURCE[amount]}", query.roles[0].fields[0])
+        numbers[key] = best
+        yield Blocker(
+            code=Code.TOPOLOGY_UNSATISFIED,
+            need=need,
+            have_key=key,
+            scope={"resource": _RESOURCE[amount], "level": query.shape.required, **scope_of(check)},
+        )
+        return
+    key = field_key(f"free_{_RESOURCE[amount]}", check.field)
+    numbers[key] = getattr(check.field, amount)()
+    yield Blocker(
+        code=Code.FRAGMENTED,
+        need=need,
+        have_key=key,
+        scope={"resource": _RESOURCE[amount], **_per_member(query), **scope_of(check)},
+    )
+
+
+def _per_member(query: ShapeQuery) -> dict[str, str]:
+    role = query.roles[0]
+    amount = _leading_amount(query)
+    return {"per_member": str(getattr(role.requests, amount))}
+
+
+def _leading_amount(query: ShapeQuery) -> str:
+    """The resource in which a placement is told: GPUs, unless the shape uses none."""
+    if query.total.gpus:
+        return "gpus"
+    return "cpus_milli" if query.total.cpus_milli else "memory_mib"
+
+
+def _best_domain(query: ShapeQuery, amount: str) -> int:
+    """The most that is free in one domain of the required level."""
+    totals: dict[object, int] = {}
+    for field in query.roles[0].fields:
+        for stock in field.stocks.values():
+            totals[stock.domain] = totals.get(stock.domain, 0) + getattr(stock, amount)
+    return max(totals.values(), default=0)
+
+
+def _unhealthy(query: ShapeQuery, short: list[Shortage], numbers: dict[str, int]) -> Iterator[Blocker]:
+    """Nodes that are down or cordoned and devices that are not well, if with them the sums would
+    suffice, or if there is nothing else."""
+    for shortage in short or [Shortage(query.checks[0], _leading_amount(query), 0, 0)]:
+        field, amount = shortage.check.field, shortage.amount
+        stocks = field.stocks.values()
+        held_back = sum(getattr(stock, f"held_back_{amount}") for stock in stocks)
+        unhealthy = sum(stock.unhealthy_gpus for stock in stocks) if amount == "gpus" else 0
+        is_enough = shortage.need <= shortage.have + held_back + unhealthy
+        if held_back and (is_enough or not available_nodes(field)):
+            key = field_key(f"held_back_{_RESOURCE[amount]}", field)
+            numbers[key] = held_back
+            scope = {"resource": _RESOURCE[amount], **scope_of(shortage.check), **_down(field)}
+            yield Blocker(code=Code.NODES_UNAVAILABLE, need=_need(query, shortage), have_key=key, scope=scope)
+        if unhealthy and is_enough:
+            key = field_key("unhealthy_gpus", field)
+            numbers[key] = unhealthy
+            yield Blocker(
+                code=Code.DEVICES_UNHEALTHY,
+                need=_need(query, shortage),
+                have_key=key,
+                scope={"resource": "gpus", **scope_of(shortage.check)},
+            )
+        if held_back or unhealthy:
+            return
+
+
+def _need(query: ShapeQuery, shortage: Shortage) -> int:
+    return shortage.need or int(getattr(query.total, shortage.amount))
+
+
+def available_nodes(field: Field) -> int:
+    return sum(len(bucket) for stock in field.stocks.values() for bucket in stock.buckets.values())
+
+
+def _down(field: Field) -> dict[str, str]:
+    names = ", ".join(field.unavailable[:_NAMED_NODES])
+    more = len(field.unavailable) - _NAMED_NODES
+    return {"unavailable": f"{names} and {more} more" if more > 0 else names}

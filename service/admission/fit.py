@@ -1,0 +1,148 @@
+"""Fit one waiting row: quota first, then places. What fits is taken at once, so that the rows
+behind see what is left."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from service.admission.capacity import Capacity
+from service.admission.holds import Taken, taken_by
+from service.admission.placement import place_gang, place_members
+from service.admission.plan import Admission
+from service.admission.query import NO_MODEL, ShapeQuery
+from service.admission.quota import QuotaBook
+from service.admission.scratch import Share
+from service.admission.world import PendingUnit
+from service.domain.node import Place
+from service.domain.shape import Shape, usage_of
+from service.domain.unit import unit_id
+
+
+class Fitter:
+    """Admissions of one cycle. `misses` are shapes that found no place in it: resources only
+    shrink within a cycle, so no queue needs to ask for them again."""
+
+    def __init__(self, capacity: Capacity, shapes: Mapping[int, Shape], quota: QuotaBook) -> None:
+        self._capacity = capacity
+        self._shapes = shapes
+        self._quota = quota
+        self.misses: set[int] = set()
+        self.admissions: list[Admission] = []
+
+    def query(self, shape_id: int) -> ShapeQuery:
+        return self._capacity.query(shape_id, self._shapes[shape_id])
+
+    def fit(self, row: PendingUnit) -> int:
+        """Admit what fits of the row: a gang whole, of a range as many as fit, lowest index first.
+        Returns how many members of the range (1 for a gang) still wait."""
+        query = self.query(row.shape_id)
+        want = 1 if query.shape.is_gang else row.last_index - row.first_index + 1
+        if self.has_missed(row.shape_id) or self._quota.exceeded(row.queue_id, query):
+            return want
+        if query.shape.is_gang:
+            return want - self._fit_gang(row, query)
+        return want - self._fit_members(row, query, want)
+
+    def has_missed(self, shape_id: int) -> bool:
+        """Whether the shape is known to find no place, whatever the quota."""
+        if shape_id not in self.misses and self._capacity.has_missed(shape_id, self.query(shape_id)):
+            self.misses.add(shape_id)
+        return shape_id in self.misses
+
+    def would_miss(self, shape_id: int) -> bool:
+        """As `has_missed`, finding it out if need be."""
+        query = self.query(shape_id)
+        if not self.has_missed(shape_id):
+            if query.shape.is_gang:
+                found = place_gang(self._capacity, query, {}) is not None
+            else:
+                found = bool(place_members(self._capacity, query, {}, 1))
+            if not found:
+                self._miss(shape_id, query)
+        return shape_id in self.misses
+
+    def _fit_gang(self, row: PendingUnit, query: ShapeQuery) -> int:
+        caps = self._quota.caps(row.queue_id, query)
+        shares = place_gang(self._capacity, query, caps, row.avoided_nodes)
+        if shares is None:
+            if all(cap >= query.total.gpus for cap in caps.values()):
+                self._miss(row.shape_id, query)
+            return 0
+        places = tuple(_gang_places(query.shape, shares))
+        models: dict[int, dict[str, int]] = {}
+        for share in shares:
+            by_model = models.setdefault(share.role, {})
+            if share.model != NO_MODEL:
+                by_model[share.model] = by_model.get(share.model, 0) + len(share.devices)
+        taken = taken_by(places, query.shape)
+        for each in taken:
+            self._capacity.take(each)
+        self._admit(row, 0, places, taken, usage_of(query.shape, models))
+        return 1
+
+    def _fit_members(self, row: PendingUnit, query: ShapeQuery, want: int) -> int:
+        caps = self._quota.caps(row.queue_id, query)
+        within = self._quota.members_within(row.queue_id, query, want)
+        shares = place_members(self._capacity, query, caps, within, row.avoided_nodes)
+        index = row.first_index
+        for share in shares:
+            self._capacity.take(Taken(share.node_id, share.devices, share.cpus_milli, share.memory_mib))
+            gpus = {} if share.model == NO_MODEL else {share.model: share.gpus}
+            usage = usage_of(query.shape, {0: gpus})
+            for devices in _devices_of_members(share):
+                places = (Place(index, 0, share.node_id, devices),)
+                self._admit(row, index, places, taken_by(places, query.shape), usage)
+                index += 1
+        placed = index - row.first_index
+        if placed < within and all(cap >= query.total.gpus * within for cap in caps.values()):
+            self._miss(row.shape_id, query)
+        return placed
+
+    def _miss(self, shape_id: int, query: ShapeQuery) -> None:
+        self.misses.add(shape_id)
+        self._capacity.remember_miss(shape_id, query)
+
+    def _admit(
+        self,
+        row: PendingUnit,
+        index: int,
+        places: tuple[Place, ...],
+        taken: tuple[Taken, ...],
+        usage: Mapping[str, int],
+    ) -> None:
+        self._quota.charge(row.queue_id, usage)
+        self.admissions.append(
+            Admission(
+                unit_id=unit_id(row.group_id, index),
+                from_unit_id=row.id,
+                group_id=row.group_id,
+                queue_id=row.queue_id,
+                shape_id=row.shape_id,
+                pool_id=self._capacity.nodes[places[0].node_id].node.pool_id,
+                index=index,
+                attempt=row.attempt,
+                version=row.version,
+                places=places,
+                usage=usage,
+                cpus_milli_by_node={each.node_id: each.cpus_milli for each in taken},
+                memory_mib_by_node={each.node_id: each.memory_mib for each in taken},
+            )
+        )
+
+
+def _devices_of_members(share: Share) -> Iterator[tuple[int, ...]]:
+    for member in range(share.seats):
+        yield tuple(sorted(share.devices[member * share.gpus : (member + 1) * share.gpus]))
+
+
+def _gang_places(shape: Shape, shares: tuple[Share, ...]) -> Iterator[Place]:
+    """Members are numbered through the roles; neighbours in rank sit on one node."""
+    member = 0
+    for position in range(len(shape.roles)):
+        own = sorted(
+            (share for share in shares if share.role == position), key=lambda each: (each.node_id, each.model)
+        )
+        for share in own:
+            for devices in _devices_of_members(share):
+                yield Place(member, position, share.node_id, devices)
+                member += 1

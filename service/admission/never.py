@@ -1,0 +1,79 @@
+"""Why a shape could not be placed even if everything were idle, up and healthy."""
+
+from __future__ import annotations
+
+from service.admission.feasible import Feasibility
+from service.admission.field import Field
+from service.admission.findings import field_key, scope_of, shortages
+from service.admission.plan import Blocker
+from service.admission.query import Check, RoleQuery, ShapeQuery
+from service.admission.world import Queue
+from service.domain.reasons import Code
+from service.domain.shape import Shape
+
+_AMOUNTS = (("gpus", "gpus"), ("cpus_milli", "cpus"), ("memory_mib", "memory"))
+
+
+def explain_never(
+    feasibility: Feasibility, shape_id: int, shape: Shape, queue: Queue, numbers: dict[str, int]
+) -> tuple[Blocker, ...]:
+    """Empty if the queue could ever admit one unit of the shape."""
+    if feasibility.fits(shape_id, shape, queue):
+        return ()
+    if feasibility.fits_nodes(shape_id, shape):
+        return (Blocker(code=Code.NEVER_FITS, scope={"queue": queue.name}),)
+    query = feasibility.query(shape_id, shape)
+    missing = tuple(
+        Blocker(code=Code.NO_MATCHING_FLAVOR, scope=scope_of(check))
+        for check in query.checks
+        if not check.field.members
+    )
+    return (*missing, _too_large(query, numbers))
+
+
+def _too_large(query: ShapeQuery, numbers: dict[str, int]) -> Blocker:
+    """The first amount that is too large for all nodes, for any one node, or for any one domain."""
+    for shortage in shortages(query):
+        return _never(
+            shortage.check, shortage.amount, shortage.need, shortage.have, numbers=numbers, of="all nodes"
+        )
+    check = query.checks[0]
+    for role in query.roles:
+        for amount, _ in _AMOUNTS:
+            need, have = getattr(role.requests, amount), _largest(role, amount)
+            if need > have:
+                return _never(check, amount, need, have, numbers=numbers, of="one node")
+    amount = "gpus" if query.total.gpus else "cpus_milli"
+    of = f"one {query.shape.required}" if query.shape.required else "one pool"
+    need, have = getattr(query.total, amount), _largest_domain(query, amount)
+    return _never(check, amount, need, have, numbers=numbers, of=of)
+
+
+def _never(check: Check, amount: str, need: int, have: int, *, numbers: dict[str, int], of: str) -> Blocker:
+    resource = dict(_AMOUNTS)[amount]
+    key = field_key(f"ever_{resource}_{of.replace(' ', '_')}", check.field)
+    numbers[key] = have
+    return Blocker(
+        code=Code.NEVER_FITS,
+        need=need,
+        have_key=key,
+        scope={"resource": resource, "of": of, **scope_of(check)},
+    )
+
+
+def _largest(role: RoleQuery, amount: str) -> int:
+    return max((_largest_node(field, amount) for field in role.fields), default=0)
+
+
+def _largest_node(field: Field, amount: str) -> int:
+    if amount == "gpus":
+        return max((len(membership.eligible) for membership in field.members.values()), default=0)
+    return max((getattr(membership.state.node, amount) for membership in field.members.values()), default=0)
+
+
+def _largest_domain(query: ShapeQuery, amount: str) -> int:
+    totals: dict[object, int] = {}
+    for field in {id(field): field for role in query.roles for field in role.fields}.values():
+        for stock in field.stocks.values():
+            totals[stock.domain] = totals.get(stock.domain, 0) + getattr(stock, amount)
+    return max(totals.values(), default=0)

@@ -1,0 +1,100 @@
+"""Seat members of one role on the nodes of one domain so that little is left in pieces.
+
+For one role alone both orders are exact: they look at every node that has a seat.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator
+
+from service.admission.field import Field, Membership, Stock
+from service.admission.query import RoleQuery
+from service.admission.scratch import Scratch
+
+
+def pack(role: RoleQuery, choice: int, stock: Stock, scratch: Scratch, want: int) -> int:
+    """Seat up to `want` members of a gang on as few nodes as possible: first beside its other
+    roles, then on the roomiest nodes, the rest on the node that it fills best.
+
+    `choice` is the model's position in `role.models`. Returns how many members were seated.
+    """
+    field, model = role.fields[choice], role.models[choice]
+    want = scratch.bound(role, model, want)
+    left = want
+    for membership in _touched(field, stock, scratch):
+        if left == 0:
+            return want
+        left -= _seat(role, model, membership, scratch, left)
+    for bucket in _roomiest_first(role, stock):
+        for _, node_id in reversed(stock.buckets[bucket]):
+            if left == 0:
+                return want
+            if scratch.is_touched(node_id) or node_id in scratch.avoided:
+                continue
+            membership = field.members[node_id]
+            if scratch.seats(role, membership, left) == left:
+                membership = _tightest(role, field, stock, scratch, bucket, left) or membership
+            left -= _seat(role, model, membership, scratch, left)
+    return want - left
+
+
+def pour(role: RoleQuery, choice: int, stock: Stock, scratch: Scratch, want: int) -> int:
+    """Seat up to `want` members that do not need each other: nodes that are partly used first,
+    and of those the one with the fewest free GPUs. Returns how many members were seated."""
+    field, model = role.fields[choice], role.models[choice]
+    want = scratch.bound(role, model, want)
+    left = want
+    for bucket in sorted(stock.buckets):
+        if bucket < role.requests.gpus and role.requests.gpus:
+            continue
+        for node_id in _with_cpus(stock.buckets[bucket], role.requests.cpus_milli):
+            if left == 0:
+                return want
+            if not scratch.is_touched(node_id) and node_id not in scratch.avoided:
+                left -= _seat(role, model, field.members[node_id], scratch, left)
+    return want - left
+
+
+def _with_cpus(rows: list[tuple[int, int]], cpus_milli: int) -> Iterator[int]:
+    """Nodes of a bucket with so many free CPUs, fewest first."""
+    for index in range(bisect_left(rows, (cpus_milli,)), len(rows)):
+        yield rows[index][1]
+
+
+def _seat(role: RoleQuery, model: str, membership: Membership, scratch: Scratch, want: int) -> int:
+    seats = scratch.seats(role, membership, want)
+    if seats:
+        scratch.take(role, model, membership, seats)
+    return seats
+
+
+def _touched(field: Field, stock: Stock, scratch: Scratch) -> Iterator[Membership]:
+    for node_id in scratch.touched:
+        membership = field.members.get(node_id)
+        if membership is not None and membership.stock is stock and membership.state.is_available:
+            yield membership
+
+
+def _roomiest_first(role: RoleQuery, stock: Stock) -> Iterable[int]:
+    """Buckets that may have a seat. For a role without GPUs: nodes without devices first, then
+    those with the fewest free GPUs."""
+    if role.requests.gpus == 0:
+        return sorted(stock.buckets)
+    return sorted((bucket for bucket in stock.buckets if bucket >= role.requests.gpus), reverse=True)
+
+
+def _tightest(
+    role: RoleQuery, field: Field, stock: Stock, scratch: Scratch, top: int, want: int
+) -> Membership | None:
+    """The node that holds all of `want` and has the least free beyond it, in buckets up to `top`."""
+    need = role.requests.times(want)
+    buckets = [top] if role.requests.gpus == 0 else sorted(b for b in stock.buckets if need.gpus <= b <= top)
+    for bucket in buckets:
+        for node_id in _with_cpus(stock.buckets[bucket], need.cpus_milli):
+            if scratch.is_touched(node_id) or node_id in scratch.avoided:
+                continue
+            membership = field.members[node_id]
+            if scratch.seats(role, membership, want) == want:
+                return membership
+    return None

@@ -1,0 +1,153 @@
+"""Where a unit goes: a whole gang within one domain of one pool, or members of an independent
+group one by one.
+
+Models: the first model in the order of preference that can seat the whole role is taken for all
+its members; only if no choice of one model for each role has room, members of a role are spread
+over several of its models. A role that names no model takes any, by the same rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice, product
+
+from service.admission.capacity import Capacity
+from service.admission.field import Stock
+from service.admission.packing import pack, pour
+from service.admission.query import RoleQuery, ShapeQuery
+from service.admission.scratch import Scratch, Share
+from service.admission.search import Search
+from service.admission.topology import Domain
+
+#: Choices of one model for each role that are tried before models are mixed.
+MAX_CHOICES = 64
+
+
+def place_gang(
+    capacity: Capacity,
+    query: ShapeQuery,
+    caps: Mapping[str, int],
+    avoided: frozenset[int] = frozenset(),
+) -> tuple[Share, ...] | None:
+    """Places for every member, or None. `caps`: GPUs by model that the queue may still take.
+    Nodes in `avoided` are used only when there is no place without them."""
+    if not query.has_sums():
+        return None
+    if avoided:
+        places = _place_gang(query, Scratch(capacity.nodes, caps, avoided))
+        if places is not None:
+            return places
+    return _place_gang(query, Scratch(capacity.nodes, caps))
+
+
+def place_members(
+    capacity: Capacity,
+    query: ShapeQuery,
+    caps: Mapping[str, int],
+    want: int,
+    avoided: frozenset[int] = frozenset(),
+) -> tuple[Share, ...]:
+    """Places for up to `want` members of an independent group, as many as there are."""
+    (role,) = query.roles
+    scratch = Scratch(capacity.nodes, caps, avoided)
+    left = want
+    for _ in range(2 if avoided else 1):
+        for choice, field in enumerate(role.fields):
+            for domain in sorted(field.stocks):
+                if left:
+                    left -= pour(role, choice, field.stocks[domain], scratch, left)
+        scratch.avoided = frozenset()
+    return tuple(scratch.shares)
+
+
+def _place_gang(query: ShapeQuery, scratch: Scratch) -> tuple[Share, ...] | None:
+    for choice in islice(product(*(range(len(role.models)) for role in query.roles)), MAX_CHOICES):
+        if not _is_within_caps(query, choice, scratch):
+            continue
+        for domain in _tightest_first(query, choice):
+            for order in _orders(len(query.roles)):
+                if _pack_all(query, choice, domain, order, scratch):
+                    return tuple(scratch.shares)
+                scratch.undo(0)
+    if len(query.roles) == 1 and len(query.roles[0].models) == 1:
+        return None
+    return _place_mixed(query, scratch)
+
+
+def _place_mixed(query: ShapeQuery, scratch: Scratch) -> tuple[Share, ...] | None:
+    """Several models for one role, or roles that stand in each other's way."""
+    domains = {domain for role in query.roles for field in role.fields for domain in field.stocks}
+    for domain in sorted(domains):
+        if not all(_may_hold(role, domain) for role in query.roles):
+            continue
+        if _pack_mixed(query, domain, scratch):
+            return tuple(scratch.shares)
+        scratch.undo(0)
+        if Search(query.roles, domain, scratch).run():
+            return tuple(scratch.shares)
+        scratch.undo(0)
+    return None
+
+
+def _is_within_caps(query: ShapeQuery, choice: tuple[int, ...], scratch: Scratch) -> bool:
+    gpus: dict[str, int] = {}
+    for role, position in zip(query.roles, choice, strict=True):
+        model = role.models[position]
+        gpus[model] = gpus.get(model, 0) + role.count * role.requests.gpus
+    return all(amount <= scratch.caps.get(model, amount) for model, amount in gpus.items())
+
+
+def _tightest_first(query: ShapeQuery, choice: tuple[int, ...]) -> Iterator[Domain]:
+    """Domains in which the sums suffice for each role, those with the least free first."""
+    fields = [role.fields[position] for role, position in zip(query.roles, choice, strict=True)]
+    stocks: list[Stock] = []
+    for stock in fields[0].stocks.values():
+        others = (field.stocks.get(stock.domain) for field in fields)
+        if all(
+            other is not None and other.holds(role.requests.times(role.count))
+            for role, other in zip(query.roles, others, strict=True)
+        ):
+            stocks.append(stock)
+    stocks.sort(key=lambda stock: (stock.gpus, stock.cpus_milli, stock.domain))
+    return (stock.domain for stock in stocks)
+
+
+def _orders(count: int) -> Iterable[tuple[int, ...]]:
+    """Orders in which roles are placed: the planned one, and the opposite."""
+    forward = tuple(range(count))
+    return (forward,) if count == 1 else (forward, forward[::-1])
+
+
+def _pack_all(
+    query: ShapeQuery, choice: tuple[int, ...], domain: Domain, order: tuple[int, ...], scratch: Scratch
+) -> bool:
+    for index in order:
+        role = query.roles[index]
+        stock = role.fields[choice[index]].stocks[domain]
+        if pack(role, choice[index], stock, scratch, role.count) < role.count:
+            return False
+    return True
+
+
+def _pack_mixed(query: ShapeQuery, domain: Domain, scratch: Scratch) -> bool:
+    for role in query.roles:
+        left = role.count
+        for choice, field in enumerate(role.fields):
+            stock = field.stocks.get(domain)
+            if stock is not None and left:
+                left -= pack(role, choice, stock, scratch, left)
+        if left:
+            return False
+    return True
+
+
+def _may_hold(role: RoleQuery, domain: Domain) -> bool:
+    need = role.requests.times(role.count)
+    gpus = cpus_milli = memory_mib = 0
+    for field in role.fields:
+        stock = field.stocks.get(domain)
+        if stock is not None:
+            gpus += stock.gpus
+            cpus_milli += stock.cpus_milli
+            memory_mib += stock.memory_mib
+    return need.gpus <= gpus and need.cpus_milli <= cpus_milli and need.memory_mib <= memory_mib

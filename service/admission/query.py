@@ -1,0 +1,144 @@
+"""A shape in terms of a capacity: for each role the fields to look into, and the sums that must
+suffice before looking is worth anything."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Protocol
+
+from service.admission.field import Field
+from service.admission.filters import Filter, filter_of
+from service.domain.resources import Resources
+from service.domain.shape import RoleShape, Shape
+
+#: The model of roles that use no GPU. It is no flavor and no quota knows it.
+NO_MODEL = ""
+
+
+class Fields(Protocol):
+    """What a query needs of a capacity."""
+
+    def field(self, filters: Iterable[Filter], level: str | None = None) -> Field: ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RoleQuery:
+    """Members of one role. `fields[i]` holds the nodes for `models[i]`, by domain of the required
+    level; models in order of preference, (NO_MODEL,) for a role without GPUs. A role that names no
+    model takes any: those with small memory first, so that large ones stay for who asks for them."""
+
+    position: int
+    count: int
+    requests: Resources
+    models: tuple[str, ...]
+    fields: tuple[Field, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """A sum that must suffice: `need` on the nodes of `field`. `role` None: all roles together."""
+
+    field: Field
+    need: Resources
+    role: RoleShape | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShapeQuery:
+    """`roles` in the order in which they are placed: most GPUs first, then most CPUs, so that
+    members without GPUs do not take what the others need. An independent shape asks for one
+    member at a time. `fields` are all fields that it looks into."""
+
+    shape: Shape
+    roles: tuple[RoleQuery, ...]
+    total: Resources
+    checks: tuple[Check, ...]
+    fields: tuple[Field, ...]
+    models: tuple[str, ...]
+
+    def grown(self) -> int:
+        return sum(field.grown for field in self.fields)
+
+    def has_sums(self) -> bool:
+        """Whether every sum suffices, on the nodes that labels and models allow."""
+        return all(
+            check.need.gpus <= check.field.gpus()
+            and check.need.cpus_milli <= check.field.cpus_milli()
+            and check.need.memory_mib <= check.field.memory_mib()
+            for check in self.checks
+        )
+
+
+def compile_query(capacity: Fields, shape: Shape) -> ShapeQuery:
+    roles = tuple(
+        sorted(
+            (_role_query(capacity, position, role, shape) for position, role in enumerate(shape.roles)),
+            key=lambda role: (
+                -role.requests.gpus,
+                -role.requests.cpus_milli,
+                -role.requests.memory_mib,
+                role.position,
+            ),
+        )
+    )
+    checks = _checks(capacity, shape)
+    fields = {id(field): field for role in roles for field in role.fields}
+    fields |= {id(check.field): check.field for check in checks}
+    return ShapeQuery(
+        shape=shape,
+        roles=roles,
+        total=shape.total(),
+        checks=checks,
+        fields=tuple(fields.values()),
+        models=tuple(sorted({model for role in roles for model in role.models if model != NO_MODEL})),
+    )
+
+
+def _role_query(capacity: Fields, position: int, role: RoleShape, shape: Shape) -> RoleQuery:
+    filter_ = filter_of(role)
+    models = _models_of(capacity, role, filter_)
+    return RoleQuery(
+        position=position,
+        count=role.count if shape.is_gang else 1,
+        requests=role.requests,
+        models=models,
+        fields=tuple(
+            capacity.field((filter_ if model == NO_MODEL else filter_.for_model(model),), shape.required)
+            for model in models
+        ),
+    )
+
+
+def _models_of(capacity: Fields, role: RoleShape, filter_: Filter) -> tuple[str, ...]:
+    if not filter_.has_gpus:
+        return (NO_MODEL,)
+    if role.models:
+        return tuple(dict.fromkeys(role.models))
+    memory: dict[str, int] = {}
+    for membership in capacity.field((filter_,)).members.values():
+        for device in membership.state.node.devices:
+            if device.index in membership.eligible:
+                memory[device.model] = max(memory.get(device.model, 0), device.memory_mib)
+    return tuple(sorted(memory, key=lambda model: (memory[model], model)))
+
+
+def _checks(capacity: Fields, shape: Shape) -> tuple[Check, ...]:
+    """All roles together, then roles of one filter together."""
+    by_filter: dict[Filter, tuple[Resources, RoleShape]] = {}
+    for role in shape.roles:
+        filter_ = filter_of(role)
+        need = role.requests.times(role.count if shape.is_gang else 1)
+        before = by_filter.get(filter_)
+        by_filter[filter_] = (need, role) if before is None else (before[0].plus(need), before[1])
+    if len(by_filter) == 1:
+        (filter_,) = by_filter
+        return (Check(field=capacity.field((filter_,)), need=shape.total(), role=None),)
+    whole = Check(field=capacity.field(by_filter), need=shape.total(), role=None)
+    return (
+        whole,
+        *(
+            Check(field=capacity.field((filter_,)), need=need, role=role)
+            for filter_, (need, role) in by_filter.items()
+        ),
+    )

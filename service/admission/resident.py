@@ -1,0 +1,178 @@
+"""The World that the leader keeps between cycles: what waits, what runs, and what is free."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+
+from service.admission.backlog import Backlog, Key
+from service.admission.capacity import Capacity
+from service.admission.feasible import Feasibility
+from service.admission.holds import taken_by
+from service.admission.memory import Memory
+from service.admission.plan import Admission
+from service.admission.quota import Usage
+from service.admission.world import Changes, Configuration, Freed, PendingUnit, RunningUnit
+from service.domain.shape import Shape
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Snapshot:
+    """All that decides, by value; `free` by node: devices, CPUs, memory."""
+
+    configuration: Configuration
+    pending: Mapping[int, PendingUnit]
+    running: Mapping[int, RunningUnit]
+    shapes: Mapping[int, Shape]
+    order: Mapping[int, tuple[Key, ...]]
+    used: Mapping[int, Mapping[str, int]]
+    free: Mapping[int, tuple[frozenset[int], int, int]]
+
+
+class World:
+    """Start from `World.empty()`, apply a full load, then what the feed brings (W1, W2).
+
+    Shapes stay once they were brought; a change whose shape is already in `shapes` need not bring
+    it again. `capacity`, `feasibility` and `memory` are what a cycle works on; no one else's.
+    """
+
+    def __init__(self) -> None:
+        self.configuration = Configuration(version=0, queues={}, pools={}, nodes={})
+        self.shapes: dict[int, Shape] = {}
+        self.backlog = Backlog()
+        self.running: dict[int, RunningUnit] = {}
+        self.used: Usage = {}
+        self._configure(self.configuration)
+
+    @staticmethod
+    def empty() -> World:
+        return World()
+
+    @property
+    def pending(self) -> Mapping[int, PendingUnit]:
+        return self.backlog.rows
+
+    def apply(self, changes: Changes) -> tuple[Freed, ...]:
+        """Replace states (W2). Returns the reservations that ended: those of units that are gone,
+        wait again, or run another attempt. Applying the same changes again returns none."""
+        self.shapes.update(changes.shapes)
+        freed: list[Freed] = []
+        for unit_id in sorted({*changes.gone, *changes.pending, *changes.running}):
+            before, after = self.running.get(unit_id), changes.running.get(unit_id)
+            if before is not None and before != after:
+                self._end(before)
+                if after is None or after.attempt != before.attempt:
+                    freed.append(self._freed(before))
+        for unit_id, after in changes.running.items():
+            if unit_id not in self.running:
+                self._start(after)
+        self.backlog.replace(
+            removed=(*changes.gone, *changes.running),
+            added={key: row for key, row in changes.pending.items() if self.pending.get(key) != row},
+        )
+        if changes.configuration is not None:
+            self._configure(changes.configuration)
+        return tuple(freed)
+
+    def admit(self, admissions: Iterable[Admission], admitted_at: datetime) -> None:
+        """Apply admissions that the leader has committed. A range from which members were split
+        off keeps waiting with its first index moved on and its version raised by one."""
+        by_row: dict[int, list[Admission]] = defaultdict(list)
+        for admission in admissions:
+            by_row[admission.from_unit_id].append(admission)
+        removed: list[int] = []
+        added: dict[int, PendingUnit] = {}
+        for row_id, admitted in by_row.items():
+            row = self.pending[row_id]
+            first_index = row.first_index + len(admitted)
+            if self.shapes[row.shape_id].is_gang or first_index > row.last_index:
+                removed.append(row_id)
+            else:
+                added[row_id] = replace(row, first_index=first_index, version=row.version + 1)
+            for admission in admitted:
+                self._start(_running(row, admission, admitted_at))
+        self.backlog.replace(removed, added)
+
+    def next_wake(self, now: datetime) -> datetime | None:
+        """When waiting alone changes what may be admitted: the next end of a backoff."""
+        return self.backlog.next_backoff_end(now)
+
+    def snapshot(self) -> Snapshot:
+        used_shapes = {row.shape_id for row in self.pending.values()}
+        used_shapes |= {unit.shape_id for unit in self.running.values()}
+        return Snapshot(
+            configuration=self.configuration,
+            pending=dict(self.pending),
+            running=dict(self.running),
+            shapes={shape_id: self.shapes[shape_id] for shape_id in used_shapes},
+            order={queue_id: tuple(keys) for queue_id, keys in self.backlog.queues.items()},
+            used={
+                queue_id: {resource: amount for resource, amount in used.items() if amount}
+                for queue_id, used in self.used.items()
+                if any(used.values())
+            },
+            free={
+                state.node.id: (state.free, state.free_cpus_milli, state.free_memory_mib)
+                for state in self.capacity.nodes.values()
+            },
+        )
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, World) and self.snapshot() == other.snapshot()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _configure(self, configuration: Configuration) -> None:
+        self.configuration = configuration
+        self.capacity = Capacity(configuration)
+        self.feasibility = Feasibility(configuration)
+        self.memory = Memory()
+        for unit in self.running.values():
+            self._hold(unit)
+
+    def _start(self, unit: RunningUnit) -> None:
+        self.running[unit.id] = unit
+        used = self.used.setdefault(unit.queue_id, {})
+        for resource, amount in unit.usage.items():
+            used[resource] = used.get(resource, 0) + amount
+        self._hold(unit)
+
+    def _hold(self, unit: RunningUnit) -> None:
+        for taken in taken_by(unit.places, self.shapes[unit.shape_id]):
+            self.capacity.hold(taken)
+
+    def _end(self, unit: RunningUnit) -> None:
+        del self.running[unit.id]
+        used = self.used[unit.queue_id]
+        for resource, amount in unit.usage.items():
+            used[resource] -= amount
+        for taken in taken_by(unit.places, self.shapes[unit.shape_id]):
+            self.capacity.release(taken)
+
+    def _freed(self, unit: RunningUnit) -> Freed:
+        taken = taken_by(unit.places, self.shapes[unit.shape_id])
+        return Freed(
+            unit_id=unit.id,
+            attempt=unit.attempt,
+            places=unit.places,
+            cpus_milli_by_node={each.node_id: each.cpus_milli for each in taken},
+            memory_mib_by_node={each.node_id: each.memory_mib for each in taken},
+        )
+
+
+def _running(row: PendingUnit, admission: Admission, admitted_at: datetime) -> RunningUnit:
+    limit = row.time_limit_seconds
+    return RunningUnit(
+        id=admission.unit_id,
+        group_id=admission.group_id,
+        public_id=row.public_id,
+        queue_id=admission.queue_id,
+        shape_id=admission.shape_id,
+        attempt=admission.attempt,
+        revision=1,
+        places=admission.places,
+        usage=admission.usage,
+        time_limit_at=None if limit is None else admitted_at + timedelta(seconds=limit),
+    )

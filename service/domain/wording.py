@@ -1,0 +1,186 @@
+"""Reasons in plain sentences, with their numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from service.domain.reasons import Code
+
+#: So many holders are named.
+_NAMED_HOLDERS = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Facts:
+    """What a sentence is made of; see `Reason`."""
+
+    need: int | None = None
+    have: int | None = None
+    limit: int | None = None
+    scope: Mapping[str, str] = field(default_factory=dict)
+    holders: Sequence[str] = ()
+
+    @property
+    def resource(self) -> str:
+        return self.scope.get("resource", "gpus")
+
+    def amount(self, value: int | None) -> str:
+        return amount(self.resource, value or 0)
+
+    def kind(self) -> str:
+        """` of H100-80GB`, or nothing where any model will do."""
+        models = self.scope.get("models") or self.scope.get("flavor")
+        memory = self.scope.get("min_memory_gib")
+        text = f" of {models}" if models and self.resource == "gpus" else ""
+        return f"{text} with at least {memory} GiB" if memory and self.resource == "gpus" else text
+
+    def nodes(self) -> str:
+        """The nodes on which an amount was counted."""
+        count = self.scope.get("nodes")
+        nodes = "nodes" if count is None else "node" if count == "1" else "nodes"
+        number = "" if count is None else f"{count} "
+        labels = self.scope.get("labels")
+        if labels:
+            return f"the {number}{nodes} with {labels}"
+        return f"the {number}{nodes} that it may use"
+
+    def who(self) -> str:
+        role = self.scope.get("role")
+        return f"the role {role} needs" if role else "needs"
+
+
+def message(
+    code: Code,
+    *,
+    need: int | None = None,
+    have: int | None = None,
+    limit: int | None = None,
+    scope: Mapping[str, str] | None = None,
+    holders: Sequence[str] = (),
+) -> str:
+    """One sentence for a reason, without a full stop."""
+    facts = Facts(need=need, have=have, limit=limit, scope=scope or {}, holders=holders)
+    return _SENTENCES[code](facts)
+
+
+def amount(resource: str, value: int) -> str:
+    """`5 GPUs`, `1.5 CPUs`, `64 GiB`: `value` in GPUs, thousandths of a CPU, or MiB."""
+    if resource == "cpus":
+        return f"{value / 1000:g} CPU{'' if value == 1000 else 's'}"
+    if resource == "memory":
+        return f"{value / 1024:g} GiB of memory"
+    return f"{value} GPU{'' if value == 1 else 's'}"
+
+
+def _verb(value: int | None, resource: str) -> str:
+    return "is" if resource == "memory" or value in (1, 1000) else "are"
+
+
+def _insufficient(facts: Facts) -> str:
+    have = facts.have or 0
+    return (
+        f"{facts.who()} {facts.amount(facts.need)}{facts.kind()}, {facts.amount(have)} "
+        f"{_verb(have, facts.resource)} free on {facts.nodes()}"
+    )
+
+
+def _quota(facts: Facts) -> str:
+    what = facts.scope.get("flavor") or facts.scope.get("resource", "GPUs")
+    queue = facts.scope.get("queue", "")
+    if facts.limit == 0:
+        return f"needs {facts.amount(facts.need)} of {what}, and queue {queue} has a quota of 0 for it"
+    of_it = f" of {what}" if facts.resource == "gpus" else ""
+    return (
+        f"needs {facts.amount(facts.need)}{of_it}, queue {queue} holds {facts.amount(facts.have)} "
+        f"of the {facts.amount(facts.limit)} that it may hold"
+    )
+
+
+def _fragmented(facts: Facts) -> str:
+    per_member = facts.scope.get("per_member")
+    each = f", {facts.amount(int(per_member))} for each member on one node" if per_member else ""
+    return (
+        f"needs {facts.amount(facts.need)}{facts.kind()}{each}: {facts.amount(facts.have)} "
+        f"{_verb(facts.have, facts.resource)} free on {facts.nodes()}, but scattered"
+    )
+
+
+def _topology(facts: Facts) -> str:
+    level = facts.scope.get("level", "domain")
+    best = f"the best {level} has {facts.amount(facts.have)} free"
+    if (facts.have or 0) >= (facts.need or 0):
+        best += ", but not so that each member finds its own"
+    return f"needs {facts.amount(facts.need)}{facts.kind()} within one {level}, {best}"
+
+
+def _no_flavor(facts: Facts) -> str:
+    role = f" for the role {facts.scope['role']}" if "role" in facts.scope else ""
+    models, labels = facts.scope.get("models"), facts.scope.get("labels")
+    memory = facts.scope.get("min_memory_gib")
+    wanted = [f"GPUs of {models}"] if models else []
+    wanted += [f"GPU memory of at least {memory} GiB"] if memory else []
+    wanted += [labels] if labels else []
+    return f"no node has {' and '.join(wanted) or 'GPUs'}{role}"
+
+
+def _unavailable(facts: Facts) -> str:
+    if facts.need is None:
+        return "no node is registered"
+    return (
+        f"nodes that could hold it are down or cordoned ({facts.scope.get('unavailable', '')}): "
+        f"{facts.amount(facts.have)} there"
+    )
+
+
+def _unhealthy(facts: Facts) -> str:
+    verb = _verb(facts.have, "gpus")
+    return f"{facts.amount(facts.have)}{facts.kind()} that it could use {verb} unhealthy or lost"
+
+
+def _never(facts: Facts) -> str:
+    if facts.need is None:
+        return f"queue {facts.scope.get('queue', '')} may never hold that much, even if it held nothing else"
+    of = facts.scope.get("of", "all nodes")
+    has = "have" if of == "all nodes" else "has at most"
+    need = f"{facts.amount(facts.need)}{facts.kind()}"
+    return f"needs {need} on {of}, which {has} {facts.amount(facts.have)} even when idle"
+
+
+def _turn(facts: Facts) -> str:
+    named = ", ".join(facts.holders[:_NAMED_HOLDERS])
+    return f"waits behind {named}, for the queue is strict" if named else "waits behind another group"
+
+
+def _stopped(facts: Facts) -> str:
+    return f"queue {facts.scope.get('queue', '')} is stopped"
+
+
+def _plain(text: str) -> Callable[[Facts], str]:
+    return lambda _: text
+
+
+_SENTENCES: Mapping[Code, Callable[[Facts], str]] = {
+    Code.NEVER_FITS: _never,
+    Code.QUEUE_MISSING: _plain("its queue does not exist"),
+    Code.QUEUE_STOPPED: _stopped,
+    Code.NO_MATCHING_FLAVOR: _no_flavor,
+    Code.ON_HOLD: _plain("it is held"),
+    Code.DEPENDENCY_PENDING: _plain("waits for the end of another group"),
+    Code.BACKING_OFF: _plain("waits before its next attempt"),
+    Code.DISPATCH_REFUSED: _plain("the launcher refused its start"),
+    Code.QUOTA_EXCEEDED: _quota,
+    Code.BORROWING_LIMIT: _plain("its queue may not borrow that much"),
+    Code.LENDING_LIMIT: _plain("its cohort has not that much left to lend"),
+    Code.INSUFFICIENT_GPUS: _insufficient,
+    Code.INSUFFICIENT_CPU: _insufficient,
+    Code.INSUFFICIENT_MEMORY: _insufficient,
+    Code.FRAGMENTED: _fragmented,
+    Code.TOPOLOGY_UNSATISFIED: _topology,
+    Code.NODES_UNAVAILABLE: _unavailable,
+    Code.DEVICES_UNHEALTHY: _unhealthy,
+    Code.PREEMPTION_IN_PROGRESS: _plain("the groups that make room for it are still stopping"),
+    Code.HELD_FOR_CLAIM: _plain("the places are kept for another group"),
+    Code.WAITING_FOR_TURN: _turn,
+    Code.PENDING_EVALUATION: _plain("no cycle has looked at it yet"),
+}
