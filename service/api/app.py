@@ -19,11 +19,15 @@ from sqlalchemy.exc import SQLAlchemyError
 from service.api.auth import Authentication, KeyRing
 from service.api.bells import Bells
 from service.api.controllers import health
+from service.api.controllers.events import EventsController
 from service.api.controllers.groups import GroupsController
+from service.api.controllers.inventory import InventoryController
 from service.api.controllers.keys import KeysController
+from service.api.controllers.members import MembersController
 from service.api.controllers.nodes import NodesController
 from service.api.controllers.queues import QueuesController
 from service.api.deps import dependencies
+from service.api.event_hub import EventHub
 from service.api.problems import HANDLERS
 from service.clock import Clock, SystemClock
 from service.inventory.client import make_client
@@ -42,8 +46,11 @@ ROUTES: tuple[ControllerRouterHandler, ...] = (
     health.get_health,
     health.get_readiness,
     GroupsController,
+    EventsController,
+    MembersController,
     QueuesController,
     NodesController,
+    InventoryController,
     KeysController,
 )
 
@@ -69,6 +76,7 @@ def create_app(
     redis = redis or make_client(settings.redis_url)
     clock = clock or SystemClock()
     ring, bells = KeyRing(engine), Bells(redis)
+    hub = EventHub(engine, most=settings.max_streams)
     set_asyncio_executor(ThreadPoolExecutor(settings.api_pool_size, thread_name_prefix="handler"))
     parts = {
         "engine": engine,
@@ -79,6 +87,7 @@ def create_app(
         "key_ring": ring,
         "box": open_box(key=settings.secret_key, data=settings.data),
         "configuration": KnownConfiguration(),
+        "hub": hub,
     }
     return Litestar(
         route_handlers=ROUTES,
@@ -92,6 +101,7 @@ def create_app(
         lifespan=[
             _closing(engine if own_engine else None),
             _ringing(bells),
+            _streaming(hub),
             _knowing_the_admin(engine, settings, clock),
         ],
     )
@@ -116,6 +126,15 @@ def _ringing(bells: Bells) -> Lifespan:
         bells.start()
         yield
         await sync_to_thread(bells.stop)
+
+    return lifespan
+
+
+def _streaming(hub: EventHub) -> Lifespan:
+    @contextlib.asynccontextmanager
+    async def lifespan(_: Litestar) -> AsyncGenerator[None]:
+        yield
+        await hub.close()
 
     return lifespan
 

@@ -16,6 +16,7 @@ from sqlalchemy import Engine
 
 from service.api.auth import KeyRing
 from service.api.bells import Bells
+from service.api.event_hub import EventHub
 from service.clock import Clock
 from service.domain.principal import Principal
 from service.operations.configuration import KnownConfiguration
@@ -32,6 +33,7 @@ KeyRingDep: TypeAlias = NamedDependency[SkipValidation[KeyRing]]
 #: Seals secrets.
 BoxDep: TypeAlias = NamedDependency[SkipValidation[SecretBox]]
 KnownConfigurationDep: TypeAlias = NamedDependency[SkipValidation[KnownConfiguration]]
+EventHubDep: TypeAlias = NamedDependency[SkipValidation[EventHub]]
 #: Who calls; only on routes that need a key.
 PrincipalDep: TypeAlias = NamedDependency[SkipValidation[Principal]]
 

@@ -62,6 +62,12 @@ def get_visible_group(conn: Connection, public_id: UUID, principal: Principal) -
     return group
 
 
+def get_group_row(engine: Engine, public_id: UUID, principal: Principal) -> GroupRow:
+    """A group as it was submitted. Raises NotFound."""
+    with engine.connect() as conn:
+        return get_visible_group(conn, public_id, principal)
+
+
 def get_group(engine: Engine, public_id: UUID, principal: Principal) -> GroupDetail:
     """One group in full. Raises NotFound."""
     with reading(engine) as conn:

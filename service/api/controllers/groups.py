@@ -41,7 +41,7 @@ from service.store.group_lists import GroupFilter, ListOrder
 
 class GroupsController(Controller):
     path = "/v1/groups"
-    tags = ["groups"]  # noqa: RUF012
+    tags = ["groups"]
 
     @post(operation_id="submit-group", dto=StrictJson[GroupRequest], sync_to_thread=True)
     def submit_group(
