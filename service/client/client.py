@@ -1,4 +1,4 @@
-"""The client of the HTTP API: groups here; queues, nodes and keys as attributes."""
+"""The client of the HTTP API: groups here, everything else as parts of it."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from typing import Any, Self
 from msgspec import Struct
 
 from service.client.address import Address, find_address
+from service.client.events import Events
 from service.client.groups import Batch, Group, GroupBrief, GroupPage, Submitted
 from service.client.keys import Keys
+from service.client.members import Members
 from service.client.nodes import Nodes
 from service.client.queues import Queues
 from service.client.transport import Transport, segment
@@ -107,6 +109,12 @@ class Client:
 
     def release(self, group_id: str) -> Group:
         return self._ask("POST", f"{_path(group_id)}/release", Group)
+
+    def members(self, group_id: str) -> Members:
+        return Members(self._transport, group_id)
+
+    def events(self, group_id: str) -> Events:
+        return Events(self._transport, group_id)
 
 
 def _path(group_id: str) -> str:

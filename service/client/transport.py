@@ -37,7 +37,7 @@ class Transport:
     """One connection pool to one server. Not to be shared between threads."""
 
     def __init__(self, address: Address) -> None:
-        self._url = address.url
+        self.url = address.url
         headers = {"Authorization": f"Bearer {address.key}"} if address.key else {}
         self._http = httpx2.Client(
             base_url=address.url, headers=headers, timeout=TIMEOUT, trust_env=not _is_local(address.url)
@@ -70,6 +70,14 @@ class Transport:
         answer = self._send(request, pauses=_PAUSES if is_repeatable else ())
         return self._decode(answer, kind)
 
+    def fetch(self, path: str, *, query: Mapping[str, Any] | None = None) -> httpx2.Response:
+        """GET something that is no JSON. Raises like `ask`."""
+        request = self._http.build_request("GET", path, params=_present(query or {}))
+        answer = self._send(request, pauses=_PAUSES)
+        if answer.is_error:
+            raise _api_error(answer)
+        return answer
+
     @contextmanager
     def stream(
         self, path: str, *, query: Mapping[str, Any] | None = None, headers: Mapping[str, str] | None = None
@@ -84,7 +92,7 @@ class Transport:
                     raise _api_error(answer)
                 yield answer
         except httpx2.TransportError as error:
-            raise Unreachable(self._url, _say(error)) from error
+            raise Unreachable(self.url, _say(error)) from error
 
     def _send(self, request: httpx2.Request, *, pauses: tuple[float, ...]) -> httpx2.Response:
         for pause in pauses:
@@ -99,7 +107,7 @@ class Transport:
         try:
             return self._http.send(request)
         except httpx2.TransportError as error:
-            raise Unreachable(self._url, _say(error)) from error
+            raise Unreachable(self.url, _say(error)) from error
 
     def _decode(self, answer: httpx2.Response, kind: type[T]) -> T:
         if answer.is_error:
@@ -108,7 +116,7 @@ class Transport:
             return msgspec.json.decode(answer.content, type=kind)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             raise Unintelligible(
-                f"the answer of {self._url} is not one that this version understands: {error}"
+                f"the answer of {self.url} is not one that this version understands: {error}"
             ) from None
 
 

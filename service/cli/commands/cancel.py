@@ -25,5 +25,5 @@ def cancel(session: Session, *, groups: tuple[str, ...], member: int | None) -> 
             return act_on_groups(session.out, groups, lambda text: client.cancel(find_group_id(client, text)))
         if len(groups) > 1:
             raise click.UsageError("--member goes with one group")
-        client.cancel_member(find_group_id(client, groups[0]), member)
+        client.members(find_group_id(client, groups[0])).cancel(member)
         return act_on_groups(session.out, groups, lambda text: client.get(find_group_id(client, text)))
