@@ -5,11 +5,21 @@ from __future__ import annotations
 import errno
 import os
 import signal
+from collections.abc import Iterable
 from typing import NoReturn
 
 from workers.launchers.local.orders import StartOrder
 from workers.launchers.local.prctl import die_with_parent
 
+#: What a supervisor ignores, or Python does for it: its member must see to the end what ends others.
+IGNORED = (
+    signal.SIGTERM,
+    signal.SIGINT,
+    signal.SIGHUP,
+    signal.SIGQUIT,
+    signal.SIGPIPE,
+    signal.SIGXFSZ,
+)
 _GO = b"g"
 _NOT_FOUND, _NOT_EXECUTABLE = 127, 126  # what a shell would answer
 
@@ -54,7 +64,7 @@ def _become_member(order: StartOrder, *, output: int, go: int, failure: int) -> 
     code = _NOT_EXECUTABLE
     try:
         os.setsid()
-        _forget_signals()
+        reset_signals(IGNORED)
         # A member does not outlive its supervisor: nobody would see how it ends, and its output would
         # meet a closed pipe. It is ended plainly and reported as lost.
         die_with_parent()
@@ -76,8 +86,9 @@ def _execute(order: StartOrder) -> None:
     os.execvpe(order.command[0], order.command, order.env)
 
 
-def _forget_signals() -> None:
-    for number in signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP}:
+def reset_signals(numbers: Iterable[int]) -> None:
+    """Give signals their usual meaning: what a process ignores, its command would ignore, too."""
+    for number in numbers:
         signal.signal(number, signal.SIG_DFL)
     signal.pthread_sigmask(signal.SIG_SETMASK, [])
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from service.clock import Clock
 from workers.launchers.local import durable
+from workers.launchers.local.gate import IGNORED
 from workers.launchers.local.log_pump import LogPump
 from workers.launchers.local.prctl import HAS_SUBREAPER
 from workers.launchers.local.processes import Process, ProcessTable, send_signal, signal_group
@@ -21,7 +22,6 @@ from workers.launchers.local.records import End
 LOOK = signal.SIGUSR1
 _KILL_AGAIN_SECONDS = 0.02
 _KILL_AGAIN_AT_MOST_SECONDS = 1.0
-_IGNORED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGQUIT, signal.SIGPIPE)
 
 
 class Alarm:
@@ -35,7 +35,7 @@ class Alarm:
         for number in (signal.SIGCHLD, LOOK):
             signal.signal(number, lambda *_: None)
         # Whoever ends this machine's processes one by one should leave us to see how the member ends.
-        for number in _IGNORED:
+        for number in IGNORED:
             signal.signal(number, signal.SIG_IGN)
 
     def fileno(self) -> int:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
-_PROC = Path("/proc")
-_BOOT_ID = _PROC / "sys/kernel/random/boot_id"
+_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+_CHUNK_BYTES = 1 << 16
 # Where /proc/PID/stat has them, counted from the state, which follows the command's closing bracket.
 _STATE, _PARENT, _GROUP, _THREADS, _START = 0, 1, 2, 17, 19
 
@@ -18,7 +19,7 @@ def read_boot_id() -> str:
 def find_process(pid: int) -> tuple[str, int, int] | None:
     """Read start, parent and process group of a process that has not ended."""
     try:
-        text = (_PROC / str(pid) / "stat").read_bytes()
+        text = _read(f"/proc/{pid}/stat")
     except (FileNotFoundError, ProcessLookupError):
         return None
     fields = text[text.rindex(b")") + 2 :].split()
@@ -30,15 +31,15 @@ def find_process(pid: int) -> tuple[str, int, int] | None:
 
 def list_processes() -> Iterator[tuple[int, tuple[str, int, int]]]:
     """List every process as `find_process` shows it, by pid."""
-    for folder in _PROC.iterdir():
-        if folder.name.isdecimal() and (found := find_process(int(folder.name))):
-            yield int(folder.name), found
+    for name in os.listdir("/proc"):  # noqa: PTH208 - a thousand paths cost more than what is read
+        if name.isdecimal() and (found := find_process(int(name))):
+            yield int(name), found
 
 
 def read_variable(pid: int, name: str) -> str | None:
     """Read a variable that a process was started with; None if it has none or is out of reach."""
     try:
-        environment = (_PROC / str(pid) / "environ").read_bytes()
+        environment = _read(f"/proc/{pid}/environ")
     except (FileNotFoundError, ProcessLookupError, PermissionError):
         return None
     wanted = f"{name}=".encode()
@@ -46,3 +47,12 @@ def read_variable(pid: int, name: str) -> str | None:
         if each.startswith(wanted):
             return each.removeprefix(wanted).decode(errors="replace")
     return None
+
+
+def _read(path: str) -> bytes:
+    """Read a file of the kernel: without the layers of Python's files, which a fresh fork would copy."""
+    file = os.open(path, os.O_RDONLY)
+    try:
+        return b"".join(iter(lambda: os.read(file, _CHUNK_BYTES), b""))
+    finally:
+        os.close(file)

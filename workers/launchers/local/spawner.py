@@ -19,6 +19,7 @@ from pathlib import Path
 from service.clock import SystemClock
 from workers.launchers.base import Outcome
 from workers.launchers.local import bell
+from workers.launchers.local.gate import reset_signals
 from workers.launchers.local.layout import Layout
 from workers.launchers.local.orders import Report, StartOrder, receive_orders, write_report
 from workers.launchers.local.supervisor import Surroundings, supervise
@@ -32,6 +33,7 @@ def main(arguments: list[str]) -> None:
     descriptor, root, bells, boot_id = arguments
     control = socket.socket(fileno=int(descriptor))
     around = Surroundings(Layout(Path(root)), Path(bells), boot_id, SystemClock())
+    reset_signals(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGPIPE})
     signal.signal(signal.SIGCHLD, lambda *_: _reap(around.bells))
     gc.freeze()
     while received := receive_orders(control):
