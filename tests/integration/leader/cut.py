@@ -69,7 +69,8 @@ class Line:
             is_cut = self.cuts_commits and b"COMMIT" in data
             if is_cut and not self.waits:
                 _end(client)
-            server.sendall(data)
+            if not _send(server, data):
+                break
         if not self.cuts_commits:
             _end(server)
 
@@ -77,9 +78,7 @@ class Line:
         while data := _receive(server):
             if self.cuts_commits and b"COMMIT" in data:
                 break
-            try:
-                client.sendall(data)
-            except OSError:
+            if not _send(client, data):
                 break
         _end(client)
 
@@ -89,6 +88,14 @@ def _receive(end: socket.socket) -> bytes:
         return end.recv(65536)
     except OSError:
         return b""
+
+
+def _send(end: socket.socket, data: bytes) -> bool:
+    try:
+        end.sendall(data)
+    except OSError:
+        return False
+    return True
 
 
 def _end(end: socket.socket) -> None:
