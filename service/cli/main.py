@@ -29,6 +29,7 @@ COMMANDS = {
     "queues": f"{_COMMANDS}.queues:queues",
     "nodes": f"{_COMMANDS}.nodes:nodes",
     "keys": f"{_COMMANDS}.keys:keys",
+    "inventory": f"{_COMMANDS}.inventory:inventory",
     "audit": f"{_COMMANDS}.audit:audit",
     "up": f"{_COMMANDS}.up:up",
     "down": f"{_COMMANDS}.down:down",
@@ -46,7 +47,7 @@ click.rich_click.COMMAND_GROUPS = {
             "name": "Groups",
             "commands": ["submit", "run", "list", "show", "why", "logs", "cancel", "hold", "release"],
         },
-        {"name": "Queues, nodes, keys", "commands": ["queues", "nodes", "keys", "audit"]},
+        {"name": "Queues, nodes and keys", "commands": ["queues", "nodes", "inventory", "audit", "keys"]},
         {"name": "This machine", "commands": ["up", "down", "version"]},
         {"name": "Single processes", "commands": ["api", "worker", "dispatcher", "ticker", "migrate"]},
     ]

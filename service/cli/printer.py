@@ -61,6 +61,22 @@ class Printer:
         else:
             print(text)
 
+    def pair(self, label: str, cell: Cell) -> None:
+        """One fact: its label and what it says."""
+        if not self.is_terminal:
+            print(f"{label}\t{plain(_text(cell))}")
+            return
+        from rich.text import Text
+
+        text = Text(f"{label:<10}", style="dim")
+        self.show(text.append(plain(_text(cell)), style=_style(cell) or "not dim"))
+
+    def heading(self, text: str) -> None:
+        """What comes next; only for people."""
+        if self.is_terminal:
+            self.line("")
+            self.line(text, "bold")
+
     def note(self, text: str) -> None:
         """Something for people, on standard error, so that it never mixes with what a program reads."""
         if text and not self.is_json:

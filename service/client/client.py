@@ -13,6 +13,7 @@ from msgspec import Struct
 from service.client.address import Address, find_address
 from service.client.events import Events
 from service.client.groups import Batch, Group, GroupBrief, GroupPage, Submitted
+from service.client.inventory import Audit, Inventory
 from service.client.keys import Keys
 from service.client.members import Members
 from service.client.nodes import Nodes
@@ -55,6 +56,14 @@ class Client:
     def ready(self) -> None:
         """Return if the server and its stores answer; else raise ApiError or Unreachable."""
         self._ask("GET", "/readyz", _Ready, is_repeatable=False)
+
+    def inventory(self) -> Inventory:
+        """Capacity, held, free and lost, node by node, as the ledger has it now."""
+        return self._ask("GET", "/v1/inventory", Inventory)
+
+    def audit(self) -> Audit:
+        """Compare PostgreSQL, the ledger and what runs. For operators."""
+        return self._ask("GET", "/v1/inventory/audit", Audit)
 
     def submit(self, group: Mapping[str, Any], *, key: str | None = None) -> Group:
         """Submit one group. With the `key` of an earlier submit of the same body: answers that group."""
