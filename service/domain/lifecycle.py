@@ -232,7 +232,7 @@ def _judge_members(
         return _judge_infrastructure(unit, policy, lost, now=now)
     failed = [member for member in members if member.has_failed]
     if failed:
-        return _judge_user_error(unit, policy, _first(failed), now=now)
+        return _judge_user_error(unit, policy, first_failed(failed), now=now)
     return _judge_progress(unit, members)
 
 
@@ -244,7 +244,7 @@ def _judge_progress(unit: UnitView, members: Sequence[MemberView]) -> Decision |
     return None
 
 
-def _first(failed: Sequence[MemberView]) -> MemberView:
+def first_failed(failed: Sequence[MemberView]) -> MemberView:
     """The failure that came first: the others often follow from it."""
     return min(failed, key=lambda m: (m.ended_at.timestamp() if m.ended_at else inf, m.member))
 

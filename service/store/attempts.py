@@ -264,7 +264,7 @@ _LOCK_GROUPS = text("""
 
 _LOCK_UNITS = text("""
     SELECT u.id AS unit_id, u.group_id, u.status, u.version, u.restarts_used, a.attempt, a.generation,
-           a.dispatch, a.evict_target, a.stop_at, a.pool_id
+           a.dispatch, a.pool_id, a.evict_target, a.evict_cause, a.evict_message, a.evict_backoff_seconds
     FROM units u JOIN attempts a ON a.unit_id = u.id
     WHERE u.id = ANY(CAST(:ids AS bigint[])) ORDER BY u.id FOR NO KEY UPDATE OF u, a
 """)

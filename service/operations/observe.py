@@ -1,0 +1,432 @@
+"""One pass of a dispatcher goes into the books: what was launched, seen, decided and closed.
+
+Everything is a list and lands in one transaction with one COPY of events. Every entry names the
+attempt that it was decided for; what is not that any more is dropped and looked at again (D2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Any, TypeVar
+
+from sqlalchemy import Connection, Row
+
+from service.domain.events import Event, Kind
+from service.domain.lifecycle import Advance, Evict, Recover, Succeed
+from service.domain.status import Cause, Status, passed_through
+from service.operations.dispatch import PoolFence
+from service.operations.evict import evicting_event
+from service.operations.pool_state import lost_note
+from service.operations.register_nodes import device_event
+from service.store.attempts import (
+    WAITING,
+    LiveAttempt,
+    Recovery,
+    add_failed_nodes,
+    advance_units,
+    lock_units,
+    mark_launched,
+    next_generation,
+    set_recovering,
+    set_running,
+)
+from service.store.closing import (
+    AttemptOutcome,
+    EvictingUnit,
+    ReleasedUnit,
+    release_attempts,
+    set_evicting,
+)
+from service.store.events import add_events
+from service.store.inventory_rows import raise_config_version, set_devices_lost
+from service.store.member_ends import MemberEnd, add_member_ends
+from service.store.specs import erase_secrets
+
+_KIND = {
+    Status.STARTING: Kind.STARTING,
+    Status.RUNNING: Kind.RUNNING,
+    Status.RECOVERING: Kind.RECOVERING,
+    Status.SUCCEEDED: Kind.SUCCEEDED,
+}
+_END_KIND = {
+    AttemptOutcome.SUCCEEDED: Kind.SUCCEEDED,
+    AttemptOutcome.FAILED: Kind.FAILED,
+    AttemptOutcome.CANCELLED: Kind.CANCELLED,
+    AttemptOutcome.REQUEUED: Kind.REQUEUED,
+}
+_OUTCOME_OF_TARGET = {
+    Status.PENDING: AttemptOutcome.REQUEUED,
+    Status.FAILED: AttemptOutcome.FAILED,
+    Status.CANCELLED: AttemptOutcome.CANCELLED,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Closed:
+    """An attempt of which nothing is left: `close` has answered so, or it was never claimed, or what
+    is left survived SIGKILL too long and its devices are lost (X5).
+
+    `success`: it ended well; else it was Evicting, or Recovering and starts its next generation.
+    `ended_at`: when its last member ended, None if that is not known.
+    """
+
+    attempt: LiveAttempt
+    success: Succeed | None = None
+    ended_at: datetime | None = None
+    lost_devices: tuple[tuple[int, int], ...] = ()
+
+
+@dataclass(slots=True, kw_only=True)
+class PassResult:
+    """What a pass found. `launched`: keys (unit, attempt, generation) that the launcher has taken."""
+
+    launched: list[tuple[int, int, int]] = field(default_factory=list)
+    ends: list[MemberEnd] = field(default_factory=list)
+    decided: list[tuple[LiveAttempt, Advance | Recover | Evict]] = field(default_factory=list)
+    closed: list[Closed] = field(default_factory=list)
+    node_names: Mapping[int, str] = field(default_factory=dict)
+
+    def unit_ids(self) -> set[int]:
+        return (
+            {key[0] for key in self.launched}
+            | {end.unit_id for end in self.ends}
+            | {attempt.unit_id for attempt, _ in self.decided}
+            | {closed.attempt.unit_id for closed in self.closed}
+        )
+
+    def __bool__(self) -> bool:
+        return bool(self.launched or self.ends or self.decided or self.closed)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recorded:
+    """`outdated`: units that had changed meanwhile, so that something was dropped. `closed`:
+    generations that are over. `released`: attempts whose places are free now."""
+
+    outdated: frozenset[int] = frozenset()
+    closed: tuple[tuple[int, int, int], ...] = ()
+    released: tuple[LiveAttempt, ...] = ()
+    has_lost_devices: bool = False
+
+
+D = TypeVar("D", Advance, Recover, Evict)
+
+Present = Mapping[int, Row[Any]]
+
+
+def commit_observations(fence: PoolFence, result: PassResult, *, now: datetime) -> Recorded:
+    """Record a pass. Raises LeaseLost if another dispatcher has the pool: nothing is written then."""
+    with fence.transaction() as conn:
+        # 1. Nobody changes these units until the end of the transaction (W4).
+        present = lock_units(conn, result.unit_ids())
+        # 2. What was decided for another state of a unit is dropped (D2).
+        decided = [(a, d) for a, d in result.decided if _is_same(present, a)]
+        closed = [c for c in result.closed if _is_still_closing(present, c)]
+        # 3. Facts: launches and ends.
+        mark_launched(conn, [key for key in result.launched if key[0] in present])
+        events = _record_ends(conn, [end for end in result.ends if _is_of_live(present, end)], present, now)
+        # 4. Decisions.
+        events += _advance(conn, _having(decided, Advance), now)
+        events += _recover(conn, _having(decided, Recover), result.node_names, now)
+        events += _evict(conn, _having(decided, Evict), result.node_names, now)
+        # 5. Ends of attempts: the next generation in place, or the places are given back.
+        events += _close(conn, closed, present, now)
+        add_events(conn, events)
+    return _recorded(result, decided, closed)
+
+
+def _recorded(
+    result: PassResult,
+    decided: Sequence[tuple[LiveAttempt, Advance | Recover | Evict]],
+    closed: Sequence[Closed],
+) -> Recorded:
+    wanted = {attempt.unit_id for attempt, _ in result.decided} | {c.attempt.unit_id for c in result.closed}
+    done = {attempt.unit_id for attempt, _ in decided} | {c.attempt.unit_id for c in closed}
+    return Recorded(
+        outdated=frozenset(wanted - done),
+        closed=tuple(c.attempt.key for c in closed),
+        released=tuple(c.attempt for c in closed if not _goes_on(c)),
+        has_lost_devices=any(c.lost_devices for c in closed),
+    )
+
+
+def _having(decided: Iterable[tuple[LiveAttempt, Any]], kind: type[D]) -> list[tuple[LiveAttempt, D]]:
+    return [(attempt, decision) for attempt, decision in decided if isinstance(decision, kind)]
+
+
+# ---------------------------------------------------------------- compare and set
+def _is_same(present: Present, attempt: LiveAttempt) -> bool:
+    row = present.get(attempt.unit_id)
+    return row is not None and (row.attempt, row.generation, row.version, row.status) == (
+        attempt.attempt,
+        attempt.generation,
+        attempt.version,
+        attempt.status.value,
+    )
+
+
+def _is_still_closing(present: Present, closed: Closed) -> bool:
+    """A cancel may have come meanwhile: it only changes where the unit goes. A generation that nobody
+    had claimed must still be unclaimed (X1)."""
+    row = present.get(closed.attempt.unit_id)
+    if row is None or (row.attempt, row.generation) != (closed.attempt.attempt, closed.attempt.generation):
+        return False
+    if closed.success is not None or _goes_on(closed):
+        return _is_same(present, closed.attempt)
+    return bool(row.dispatch == WAITING) == (closed.attempt.dispatch == WAITING)
+
+
+def _is_of_live(present: Present, end: MemberEnd) -> bool:
+    row = present.get(end.unit_id)
+    return row is not None and row.attempt == end.attempt and row.generation >= end.generation
+
+
+def _goes_on(closed: Closed) -> bool:
+    return closed.success is None and closed.attempt.status is Status.RECOVERING
+
+
+# ---------------------------------------------------------------- facts
+def _record_ends(conn: Connection, ends: Sequence[MemberEnd], present: Present, now: datetime) -> list[Event]:
+    """An end that was reported before is neither recorded nor told again."""
+    new = add_member_ends(conn, ends)
+    return [
+        Event(
+            at=now,
+            kind=Kind.MEMBER_ENDED,
+            group_id=present[end.unit_id].group_id,
+            unit_id=end.unit_id,
+            attempt=end.attempt,
+            generation=end.generation,
+            data={
+                "member": end.member,
+                "exit_code": end.exit_code,
+                "ended_at": end.ended_at.isoformat(),
+            },
+        )
+        for end in ends
+        if end.key in new
+    ]
+
+
+# ---------------------------------------------------------------- decisions
+def _advance(conn: Connection, decided: Sequence[tuple[LiveAttempt, Advance]], now: datetime) -> list[Event]:
+    starting = [attempt.unit_id for attempt, to in decided if to.to is Status.STARTING]
+    running = [attempt.unit_id for attempt, to in decided if to.to is Status.RUNNING]
+    if starting:
+        advance_units(conn, starting, status=Status.STARTING)
+    if running:
+        set_running(conn, running, now=now)
+    return [event for attempt, to in decided for event in _steps(attempt, to.to, now)]
+
+
+def _recover(
+    conn: Connection,
+    decided: Sequence[tuple[LiveAttempt, Recover]],
+    names: Mapping[int, str],
+    now: datetime,
+) -> list[Event]:
+    if not decided:
+        return []
+    set_recovering(conn, [_recovery(attempt, recover, now) for attempt, recover in decided])
+    events: list[Event] = []
+    for attempt, recover in decided:
+        # Lost again while it recovers: nothing changes but the generation to come.
+        if attempt.status is not Status.RECOVERING:
+            events += _steps(attempt, Status.RECOVERING, now, cause=recover.cause, message=recover.message)
+        else:
+            events.append(_event(attempt, Kind.RECOVERING, now, cause=recover.cause, message=recover.message))
+        events += _nodes_lost(attempt, recover.failed_nodes, names, now)
+    return events
+
+
+def _recovery(attempt: LiveAttempt, recover: Recover, now: datetime) -> Recovery:
+    return Recovery(
+        unit_id=attempt.unit_id,
+        cause=recover.cause,
+        message=recover.message,
+        seat_deadline_at=recover.seat_deadline_at,
+        kill_at=now + timedelta(seconds=attempt.grace_seconds),
+        counts_restart=recover.counts_restart,
+        failed_nodes=recover.failed_nodes,
+    )
+
+
+def _evict(
+    conn: Connection,
+    decided: Sequence[tuple[LiveAttempt, Evict]],
+    names: Mapping[int, str],
+    now: datetime,
+) -> list[Event]:
+    if not decided:
+        return []
+    set_evicting(conn, [_eviction(attempt, evict) for attempt, evict in decided], now=now)
+    add_failed_nodes(conn, {attempt.unit_id: evict.failed_nodes for attempt, evict in decided})
+    events: list[Event] = []
+    for attempt, evict in decided:
+        if evict.counts_refusal:
+            events.append(_event(attempt, Kind.DISPATCH_REFUSED, now, message=evict.message))
+        events.append(
+            evicting_event(
+                attempt.unit_id,
+                attempt.group_id,
+                attempt=attempt.attempt,
+                target=evict.target,
+                cause=evict.cause,
+                message=evict.message,
+                at=now,
+            )
+        )
+        events += _nodes_lost(attempt, evict.failed_nodes, names, now)
+    return events
+
+
+def _eviction(attempt: LiveAttempt, evict: Evict) -> EvictingUnit:
+    return EvictingUnit(
+        unit_id=attempt.unit_id,
+        target=evict.target,
+        cause=evict.cause,
+        message=evict.message,
+        backoff_seconds=evict.backoff_seconds,
+        # What the launcher refused is not a program that could save anything.
+        grace_seconds=0 if evict.counts_refusal else None,
+        counts_restart=evict.counts_restart,
+        counts_refusal=evict.counts_refusal,
+        is_held=evict.is_held,
+    )
+
+
+# ---------------------------------------------------------------- ends of attempts
+def _close(conn: Connection, closed: Sequence[Closed], present: Present, now: datetime) -> list[Event]:
+    again = [c.attempt.unit_id for c in closed if _goes_on(c)]
+    if again:
+        next_generation(conn, again)
+    ended = [c for c in closed if not _goes_on(c)]
+    if not ended:
+        return []
+    events = _lose_devices(conn, ended, now)
+    releases = [_release(c, present[c.attempt.unit_id], now) for c in ended]
+    release_attempts(conn, releases)
+    erase_secrets(conn, {c.attempt.group_id for c in ended})
+    for c, release in zip(ended, releases, strict=True):
+        if c.success is not None:
+            events += _steps(c.attempt, Status.SUCCEEDED, now, ended_at=release.ended_at)
+        else:
+            events.append(_end_event(c.attempt, release, now))
+    return events
+
+
+def _release(closed: Closed, row: Row[Any], now: datetime) -> ReleasedUnit:
+    attempt = closed.attempt
+    if closed.success is not None:
+        return ReleasedUnit(
+            unit_id=attempt.unit_id,
+            outcome=AttemptOutcome.SUCCEEDED,
+            ended_at=closed.success.ended_at,
+            gpus=attempt.gpus,
+        )
+    backoff = row.evict_backoff_seconds
+    return ReleasedUnit(
+        unit_id=attempt.unit_id,
+        outcome=_OUTCOME_OF_TARGET[Status(row.evict_target)],
+        ended_at=closed.ended_at or now,
+        gpus=attempt.gpus,
+        cause=Cause(row.evict_cause),
+        message=row.evict_message,
+        backoff_until=None if backoff is None else now + timedelta(seconds=backoff),
+    )
+
+
+def _lose_devices(conn: Connection, ended: Sequence[Closed], now: datetime) -> list[Event]:
+    """X5: the hold ends, and the devices stay lost until what sits there is gone."""
+    lost = [(node_id, device, lost_note(c.attempt.key)) for c in ended for node_id, device in c.lost_devices]
+    if not lost:
+        return []
+    notes = {(node_id, device): note for node_id, device, note in lost}
+    events = [
+        device_event(Kind.DEVICE_LOST, node_id, device, at=now, note=notes[node_id, device])
+        for node_id, device in set_devices_lost(conn, lost, now=now)
+    ]
+    raise_config_version(conn)
+    return events
+
+
+# ---------------------------------------------------------------- events
+def _steps(
+    attempt: LiveAttempt,
+    to: Status,
+    now: datetime,
+    *,
+    cause: Cause | None = None,
+    message: str | None = None,
+    ended_at: datetime | None = None,
+) -> list[Event]:
+    """One event for each change, also for changes that were seen at once."""
+    steps = passed_through(attempt.status, to)
+    return [
+        _event(attempt, _KIND[step], now)
+        if step is not to
+        else _event(attempt, _KIND[step], now, cause=cause, message=message, ended_at=ended_at)
+        for step in steps
+    ]
+
+
+def _event(
+    attempt: LiveAttempt,
+    kind: Kind,
+    now: datetime,
+    *,
+    cause: Cause | None = None,
+    message: str | None = None,
+    ended_at: datetime | None = None,
+) -> Event:
+    data: dict[str, object] = {}
+    if message is not None:
+        data["message"] = message
+    if ended_at is not None:
+        data["ended_at"] = ended_at.isoformat()
+    return Event(
+        at=now,
+        kind=kind,
+        group_id=attempt.group_id,
+        unit_id=attempt.unit_id,
+        attempt=attempt.attempt,
+        generation=attempt.generation,
+        cause=None if cause is None else cause.value,
+        data=data or None,
+    )
+
+
+def _end_event(attempt: LiveAttempt, release: ReleasedUnit, now: datetime) -> Event:
+    data: dict[str, object] = {"message": release.message}
+    if release.backoff_until is not None:
+        data["backoff_until"] = release.backoff_until.isoformat()
+    return Event(
+        at=now,
+        kind=_END_KIND[release.outcome],
+        group_id=attempt.group_id,
+        unit_id=attempt.unit_id,
+        attempt=attempt.attempt,
+        generation=attempt.generation,
+        cause=None if release.cause is None else release.cause.value,
+        data=data,
+    )
+
+
+def _nodes_lost(
+    attempt: LiveAttempt, node_ids: Sequence[int], names: Mapping[int, str], now: datetime
+) -> list[Event]:
+    return [
+        Event(
+            at=now,
+            kind=Kind.NODE_LOST,
+            group_id=attempt.group_id,
+            unit_id=attempt.unit_id,
+            node_id=node_id,
+            attempt=attempt.attempt,
+            generation=attempt.generation,
+            data={"node": names.get(node_id, str(node_id))},
+        )
+        for node_id in node_ids
+    ]

@@ -1,0 +1,196 @@
+"""What one round of a dispatcher concludes about live attempts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from service.domain.lifecycle import MemberView, Succeed, decide, first_failed, judge_survivors
+from service.domain.masking import mask_text
+from service.domain.status import Status
+from service.operations.dispatch import PoolFence
+from service.operations.member_logs import tail_log
+from service.operations.observe import Closed, PassResult
+from service.operations.pool_state import NodeBook
+from service.operations.secret_box import SecretBox
+from service.settings import Settings
+from service.store.attempts import LAUNCHED, WAITING, LiveAttempt
+from service.store.member_ends import MemberEnd, load_member_ends
+from service.store.specs import load_specs
+from workers.launchers.base import CloseResult, GenerationKey, MemberKey
+from workers.launching import Handed
+from workers.reconcile import (
+    Sightings,
+    ends_of,
+    generation_of,
+    is_stopping,
+    last_end,
+    live_members,
+    member_views,
+    policy_of,
+    printable,
+    unit_view,
+)
+
+_TAIL_LINES = 10
+_LONGEST_TAIL = 2000
+
+
+@dataclass(slots=True)
+class Stops:
+    """Members that should be told to stop, by their generation; and what may be closed, with the
+    success that it closes with, if any."""
+
+    tell: list[tuple[LiveAttempt, list[MemberKey]]] = field(default_factory=list)
+    close: dict[GenerationKey, tuple[LiveAttempt, Succeed | None]] = field(default_factory=dict)
+
+    def tell_by_grace(self, now: datetime) -> dict[float, list[MemberKey]]:
+        """Members by the seconds that are left of their grace."""
+        by_grace: dict[float, list[MemberKey]] = {}
+        for attempt, members in self.tell:
+            left = max(0.0, ((attempt.kill_at or now) - now).total_seconds())
+            by_grace.setdefault(left, []).extend(members)
+        return by_grace
+
+
+@dataclass(slots=True, kw_only=True)
+class Judge:
+    """Collects in `result` what is to be recorded. `look_at` first, then `conclude` with what the
+    launcher's `close` answered."""
+
+    fence: PoolFence
+    book: NodeBook
+    box: SecretBox
+    settings: Settings
+    sightings: Sightings
+    handed: Handed
+    is_sweep: bool
+    now: datetime
+    result: PassResult = field(default_factory=PassResult)
+
+    def look_at(self, attempts: Sequence[LiveAttempt]) -> Stops:
+        """What happens to each of these attempts, and what has to be stopped or closed for it."""
+        self.result.node_names = self.book.names
+        recorded = self._recorded_ends(attempts)
+        stops = Stops()
+        for attempt in attempts:
+            self.result.ends += ends_of(attempt, self.sightings.news_of(attempt), now=self.now)
+            key = generation_of(attempt)
+            if key in self.handed.taken:
+                self.result.launched.append(attempt.key)
+            if is_stopping(attempt):
+                self._stop(attempt, stops)
+            elif key in self.handed.refused:
+                self.result.decided.append((attempt, self.handed.refused[key]))
+            else:
+                self._decide(attempt, recorded.get(attempt.unit_id, {}), stops)
+        return stops
+
+    def conclude(self, answers: Iterable[CloseResult], stops: Stops) -> None:
+        """X1: what is closed is released, or starts again in place. What survives SIGKILL for too long
+        is given up, and its devices are lost (X5)."""
+        for answer in answers:
+            attempt, success = stops.close[answer.key]
+            if answer.is_closed:
+                self._closed(attempt, success)
+            elif self._is_given_up(attempt, success):
+                if attempt.status is Status.RECOVERING and success is None:
+                    unit = unit_view(attempt, self.book.faults, is_launched=False)
+                    self.result.decided.append(
+                        (attempt, judge_survivors(unit, policy_of(attempt, self.settings)))
+                    )
+                else:
+                    self._closed(attempt, success, survivors=answer.survivors)
+
+    # ------------------------------------------------------------ one attempt
+    def _stop(self, attempt: LiveAttempt, stops: Stops) -> None:
+        if attempt.dispatch == WAITING:
+            # Nobody claimed it, so there is nothing to close: compare-and-set does (X1).
+            self._closed(attempt, None)
+            return
+        living = live_members(attempt, self.sightings.of(attempt))
+        if not living or attempt.kill_at is None or attempt.kill_at <= self.now:
+            stops.close[generation_of(attempt)] = (attempt, None)
+        else:
+            stops.tell.append((attempt, living))
+
+    def _decide(self, attempt: LiveAttempt, recorded: Mapping[int, MemberEnd], stops: Stops) -> None:
+        is_taken = generation_of(attempt) in self.handed.taken
+        is_launched = attempt.dispatch == LAUNCHED or is_taken
+        views = member_views(
+            attempt,
+            self.sightings.of(attempt),
+            node_names=self.book.names,
+            recorded=recorded,
+            is_complete=self.is_sweep and is_launched and not is_taken,
+        )
+        decision = decide(
+            unit_view(attempt, self.book.faults, is_launched=is_launched),
+            policy_of(attempt, self.settings),
+            self._with_tail(attempt, views),
+            now=self.now,
+        )
+        if isinstance(decision, Succeed):
+            stops.close[generation_of(attempt)] = (attempt, decision)
+        elif decision is not None:
+            self.result.decided.append((attempt, decision))
+
+    def _closed(
+        self, attempt: LiveAttempt, success: Succeed | None, *, survivors: Sequence[MemberKey] = ()
+    ) -> None:
+        left = {member.member for member in survivors}
+        self.result.closed.append(
+            Closed(
+                attempt=attempt,
+                success=success,
+                ended_at=last_end(attempt, self.sightings.of(attempt)),
+                lost_devices=tuple(
+                    (place.node_id, device)
+                    for place in attempt.places
+                    if place.member in left
+                    for device in place.devices
+                ),
+            )
+        )
+
+    def _is_given_up(self, attempt: LiveAttempt, success: Succeed | None) -> bool:
+        killed_at = attempt.kill_at if success is None else success.ended_at
+        patience = timedelta(seconds=self.settings.kill_patience_seconds)
+        return killed_at is not None and killed_at + patience <= self.now
+
+    # ------------------------------------------------------------ what is read besides
+    def _recorded_ends(self, attempts: Sequence[LiveAttempt]) -> dict[int, dict[int, MemberEnd]]:
+        """Ends in the books of members that the launcher does not name, by unit and member."""
+        if not self.is_sweep:
+            return {}
+        short = [
+            attempt.key
+            for attempt in attempts
+            if attempt.dispatch == LAUNCHED and len(self.sightings.of(attempt)) < len(attempt.places)
+        ]
+        if not short:
+            return {}
+        ends: dict[int, dict[int, MemberEnd]] = {}
+        with self.fence.conn.begin():
+            for end in load_member_ends(self.fence.conn, short):
+                ends.setdefault(end.unit_id, {})[end.member] = end
+        return ends
+
+    def _with_tail(self, attempt: LiveAttempt, views: list[MemberView]) -> list[MemberView]:
+        """The member that failed first, with the last lines of its log: they go into the reason."""
+        failed = [view for view in views if view.has_failed]
+        if not failed:
+            return views
+        first = first_failed(failed)
+        tail = self._tail_of(attempt, first.member)
+        return [replace(view, log_tail=tail) if view is first else view for view in views]
+
+    def _tail_of(self, attempt: LiveAttempt, member: int) -> str | None:
+        lines = tail_log(self.settings.data, MemberKey(*attempt.key, member), lines=_TAIL_LINES)
+        if not lines:
+            return None
+        with self.fence.conn.begin():
+            spec = load_specs(self.fence.conn, [attempt.group_id])[attempt.group_id]
+        hidden = [value for role in self.box.open(spec.sealed) for value in role.values()]
+        return printable(mask_text("\n".join(lines), hidden)[-_LONGEST_TAIL:])

@@ -1,0 +1,448 @@
+"""A cluster whose members live on a clock, and the switches with which a test or a bench moves it."""
+
+from __future__ import annotations
+
+import heapq
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+
+from service.clock import Clock
+from workers.launchers.base import (
+    CloseResult,
+    GenerationKey,
+    LauncherUnreachable,
+    LaunchResult,
+    MemberKey,
+    MemberLaunch,
+    MemberObservation,
+    MemberState,
+    NodeReport,
+    Outcome,
+)
+from workers.launchers.simulated_journal import Journal, SimulatedMember, Tombstone
+from workers.launchers.simulated_program import CannotExecute, program_of
+from workers.launchers.simulated_records import Records
+
+_SIGTERM_CODE, _SIGKILL_CODE = 128 + 15, 128 + 9
+_OLDEST_CLAIM = timedelta(hours=1)
+_TOMBSTONE_AGE = timedelta(days=7)
+
+
+class Exit(StrEnum):
+    """How a member takes being told to stop: gone at once; only when its grace is over; only when an
+    `end` says so, whatever is done to it."""
+
+    AT_ONCE = "at_once"
+    AFTER_GRACE = "after_grace"
+    WHEN_TOLD = "when_told"
+
+
+@dataclass(slots=True)
+class Behaviour:
+    """How the cluster treats the members of one group from now on."""
+
+    refuses: bool = False
+    message: str | None = None
+    is_ready: bool = True
+    exits: Exit = Exit.AT_ONCE
+
+
+@dataclass(slots=True)
+class _Changes:
+    """What a call has changed: written through to the journal at its end."""
+
+    members: dict[tuple[int, int, int, int], SimulatedMember] = field(default_factory=dict)
+    tombstones: list[Tombstone] = field(default_factory=list)
+    forgotten: list[tuple[int, int, int, int]] = field(default_factory=list)
+
+
+class SimulatedCluster:
+    """Nodes and members that outlive the service's objects, of one or several pools.
+
+    `journal`: a file that lets them outlive the process too. Thread-safe.
+    """
+
+    def __init__(
+        self,
+        nodes: Mapping[str, Sequence[NodeReport]],
+        clock: Clock,
+        *,
+        journal: Path | None = None,
+        keeps_records: bool = True,
+    ) -> None:
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._pool_of = {node.name: pool for pool, reports in nodes.items() for node in reports}
+        self._nodes = {node.name: _booted(node, 1) for reports in nodes.values() for node in reports}
+        self._boots = dict.fromkeys(self._nodes, 1)
+        self._unreachable: set[str] = set()
+        self._behaviours: dict[str, Behaviour] = {}
+        self._members: dict[tuple[int, int, int, int], SimulatedMember] = {}
+        self._by_unit: dict[int, dict[tuple[int, int, int, int], SimulatedMember]] = {}
+        self._forgotten: dict[tuple[int, int, int, int], SimulatedMember] = {}
+        self._tombstones: dict[tuple[str, int], Tombstone] = {}
+        self._due: list[tuple[datetime, tuple[int, int, int, int]]] = []
+        self._sitting: dict[tuple[str, int], MemberKey] = {}
+        self._wakes: list[Callable[[], None]] = []
+        self._keeps_records = keeps_records
+        self._changes = _Changes()
+        self._journal = Journal(journal) if journal is not None else None
+        self.records = Records()
+        if self._journal is not None:
+            self._load(self._journal)
+
+    @property
+    def clock(self) -> Clock:
+        return self._clock
+
+    # ------------------------------------------------------------ controls
+    def end(self, group: str, *, member: int | None = None, exit_code: int = 0) -> list[MemberKey]:
+        """That member of the group, or every live one, ends now by itself."""
+        with self._lock:
+            now = self._settle()
+            ended = [one for one in self._live(group) if member in (None, one.member)]
+            for one in ended:
+                self._gone(one, at=now, exit_code=exit_code)
+            self._changed()
+        return [MemberKey(*one.key) for one in ended]
+
+    def report_again(self, keys: Iterable[MemberKey]) -> None:
+        """Name these ends once more, although they were forgotten."""
+        with self._lock:
+            for key in keys:
+                member = self._forgotten.pop(_tuple(key), None)
+                if member is not None:
+                    self._add(member)
+            self._changed()
+
+    def behave(
+        self,
+        group: str,
+        *,
+        refuses: bool | None = None,
+        message: str | None = None,
+        is_ready: bool | None = None,
+        exits: Exit | None = None,
+    ) -> None:
+        """From now on the cluster treats the group so; None leaves a thing as it is."""
+        with self._lock:
+            behaviour = self._behaviours.setdefault(group, Behaviour())
+            if refuses is not None:
+                behaviour.refuses, behaviour.message = refuses, message
+            if exits is not None:
+                behaviour.exits = exits
+            if is_ready is not None:
+                behaviour.is_ready = is_ready
+                for member in self._live(group) if is_ready else ():
+                    member.is_ready = True
+                    self._touch(member)
+            self._changed()
+
+    def node_down(self, name: str) -> None:
+        """The machine stops: its members are gone without an exit code."""
+        with self._lock:
+            now = self._settle()
+            for member in [one for one in self._members.values() if one.is_live and one.node == name]:
+                member.is_lost = True
+                self._gone(member, at=now, exit_code=0)
+            self._nodes[name] = replace(self._nodes[name], is_ready=False)
+            self._changed()
+
+    def node_up(self, name: str) -> None:
+        """It is back, booted anew."""
+        with self._lock:
+            self._boots[name] += 1
+            self._nodes[name] = _booted(self._nodes[name], self._boots[name])
+            self._changed()
+
+    def set_reachable(self, pool: str, *, is_reachable: bool) -> None:
+        """Whether calls to the pool's launcher are answered. Members live on."""
+        with self._lock:
+            if is_reachable:
+                self._unreachable.discard(pool)
+            else:
+                self._unreachable.add(pool)
+            self._changed()
+
+    # ------------------------------------------------------------ what tests ask
+    def live_members(self, group: str | None = None) -> list[MemberKey]:
+        with self._lock:
+            self._settle()
+            return [
+                MemberKey(*one.key)
+                for one in self._members.values()
+                if one.is_live and group in (None, one.group)
+            ]
+
+    def next_due_at(self) -> datetime | None:
+        """When the next member ends by the clock."""
+        with self._lock:
+            self._settle()
+            return self._due[0][0] if self._due else None
+
+    # ------------------------------------------------------------ the launcher's calls
+    def inventory(self, pool: str) -> list[NodeReport]:
+        with self._answering(pool):
+            return [node for name, node in self._nodes.items() if self._pool_of[name] == pool]
+
+    def launch(self, pool: str, members: Sequence[MemberLaunch]) -> list[LaunchResult]:
+        with self._answering(pool):
+            now = self._settle()
+            if self._keeps_records:
+                for launch in members:
+                    self.records.add_sent(now, pool, launch)
+            return [self._launch(pool, launch, now) for launch in members]
+
+    def observe(self, pool: str) -> list[MemberObservation]:
+        with self._answering(pool):
+            self._settle()
+            return [_observation(member) for member in self._members.values() if member.pool == pool]
+
+    def terminate(self, pool: str, members: Sequence[MemberKey], *, grace_seconds: float) -> None:
+        with self._answering(pool):
+            now = self._settle()
+            for key in members:
+                member = self._members.get(_tuple(key))
+                if member is not None and member.is_live and not member.was_told_to_stop:
+                    self._terminate(member, now, grace_seconds)
+
+    def close(self, pool: str, generations: Sequence[GenerationKey]) -> list[CloseResult]:
+        with self._answering(pool):
+            now = self._settle()
+            return [self._close(pool, key, now) for key in generations]
+
+    def forget(self, pool: str, generations: Sequence[GenerationKey]) -> None:
+        with self._answering(pool):
+            for key in generations:
+                for member in self._of_unit(pool, key.unit_id):
+                    if not member.is_live and member.key[:3] == (key.unit_id, key.attempt, key.generation):
+                        self._remove(member)
+
+    def on_change(self, wake: Callable[[], None]) -> None:
+        with self._lock:
+            self._wakes.append(wake)
+
+    def no_more(self, wake: Callable[[], None]) -> None:
+        with self._lock:
+            if wake in self._wakes:
+                self._wakes.remove(wake)
+
+    # ------------------------------------------------------------ inside
+    def _answering(self, pool: str) -> _Answering:
+        return _Answering(self, pool)
+
+    def _launch(self, pool: str, launch: MemberLaunch, now: datetime) -> LaunchResult:
+        """1. Closed. 2. Known. 3. Refused. 4. Started (X2, X6, X7)."""
+        key = launch.key
+        if self._is_closed(pool, key.of):
+            return LaunchResult(key=key, outcome=Outcome.REFUSED, message="this generation is closed")
+        known = self._members.get(_tuple(key))
+        if known is not None:
+            is_same = (known.node, known.devices) == (launch.node, tuple(launch.devices))
+            return LaunchResult(key=key, outcome=Outcome.STARTED if is_same else Outcome.CONFLICT)
+        refusal = self._refusal(pool, launch, now)
+        if refusal is not None:
+            return LaunchResult(key=key, outcome=Outcome.REFUSED, message=refusal)
+        try:
+            program = program_of(launch.command, launch.env)
+        except CannotExecute as error:
+            return LaunchResult(key=key, outcome=Outcome.CANNOT_EXECUTE, message=str(error))
+        member = SimulatedMember(
+            *_tuple(key),
+            pool=pool,
+            group=launch.group_name,
+            node=launch.node,
+            devices=tuple(launch.devices),
+            started_at=now,
+            is_ready=self._behaviour(launch.group_name).is_ready,
+            exit_code=program.exit_code,
+        )
+        if program.seconds is not None:
+            member.ends_at = now + timedelta(seconds=program.seconds)
+            heapq.heappush(self._due, (member.ends_at, member.key))
+        self._started(member, now)
+        return LaunchResult(key=key, outcome=Outcome.STARTED)
+
+    def _refusal(self, pool: str, launch: MemberLaunch, now: datetime) -> str | None:
+        if now - launch.claimed_at > _OLDEST_CLAIM:
+            return "the claim is older than an hour"
+        behaviour = self._behaviour(launch.group_name)
+        if behaviour.refuses:
+            return behaviour.message or "refused"
+        node = self._nodes.get(launch.node)
+        if node is None or self._pool_of[launch.node] != pool:
+            return f"there is no node {launch.node}"
+        return None if node.is_ready else f"node {launch.node} is down"
+
+    def _started(self, member: SimulatedMember, now: datetime) -> None:
+        self._add(member)
+        self._touch(member)
+        key = MemberKey(*member.key)
+        for device in member.devices:
+            sitting = self._sitting.setdefault((member.node, device), key)
+            if sitting != key:
+                self.records.double_booked.append((sitting, key))
+        if self._keeps_records:
+            self.records.add_start(now, member)
+
+    def _terminate(self, member: SimulatedMember, now: datetime, grace_seconds: float) -> None:
+        member.was_told_to_stop = True
+        self._touch(member)
+        how = self._behaviour(member.group).exits
+        if how is Exit.AT_ONCE:
+            self._gone(member, at=now, exit_code=_SIGTERM_CODE)
+        elif how is Exit.AFTER_GRACE:
+            member.kill_at = now + timedelta(seconds=grace_seconds)
+            heapq.heappush(self._due, (member.kill_at, member.key))
+
+    def _close(self, pool: str, key: GenerationKey, now: datetime) -> CloseResult:
+        old = self._tombstones.get((pool, key.unit_id))
+        if old is None or (old.attempt, old.generation) < (key.attempt, key.generation):
+            tombstone = Tombstone(
+                pool=pool,
+                unit_id=key.unit_id,
+                attempt=key.attempt,
+                generation=key.generation,
+                closed_at=now,
+            )
+            self._tombstones[pool, key.unit_id] = tombstone
+            self._changes.tombstones.append(tombstone)
+        survivors = []
+        for member in [one for one in self._of_unit(pool, key.unit_id) if one.is_live]:
+            if (member.attempt, member.generation) > (key.attempt, key.generation):
+                continue
+            member.was_told_to_stop = True
+            if self._behaviour(member.group).exits is Exit.WHEN_TOLD:
+                self._touch(member)
+                survivors.append(MemberKey(*member.key))
+            else:
+                self._gone(member, at=now, exit_code=_SIGKILL_CODE)
+        return CloseResult(key=key, is_closed=not survivors, survivors=tuple(survivors))
+
+    def _gone(self, member: SimulatedMember, *, at: datetime, exit_code: int) -> None:
+        member.ended_at, member.exit_code = at, exit_code
+        self._touch(member)
+        for device in member.devices:
+            if self._sitting.get((member.node, device)) == MemberKey(*member.key):
+                del self._sitting[member.node, device]
+        if self._keeps_records:
+            self.records.add_gone(at, member, was_stopped=member.was_told_to_stop)
+
+    def _settle(self) -> datetime:
+        """Everything that fell due by the clock has happened, at its instant."""
+        now = self._clock.now()
+        while self._due and self._due[0][0] <= now:
+            at, key = heapq.heappop(self._due)
+            member = self._members.get(key)
+            if member is not None and member.is_live:
+                is_kill = member.kill_at == at
+                self._gone(member, at=at, exit_code=_SIGKILL_CODE if is_kill else member.exit_code)
+        return now
+
+    def _is_closed(self, pool: str, key: GenerationKey) -> bool:
+        tombstone = self._tombstones.get((pool, key.unit_id))
+        return tombstone is not None and (key.attempt, key.generation) <= (
+            tombstone.attempt,
+            tombstone.generation,
+        )
+
+    def _of_unit(self, pool: str, unit_id: int) -> list[SimulatedMember]:
+        return [one for one in self._by_unit.get(unit_id, {}).values() if one.pool == pool]
+
+    def _add(self, member: SimulatedMember) -> None:
+        self._members[member.key] = member
+        self._by_unit.setdefault(member.unit_id, {})[member.key] = member
+
+    def _remove(self, member: SimulatedMember) -> None:
+        del self._members[member.key]
+        del self._by_unit[member.unit_id][member.key]
+        if not self._by_unit[member.unit_id]:
+            del self._by_unit[member.unit_id]
+        self._changes.forgotten.append(member.key)
+        if self._keeps_records:
+            self._forgotten[member.key] = member
+
+    def _live(self, group: str) -> list[SimulatedMember]:
+        return [one for one in self._members.values() if one.is_live and one.group == group]
+
+    def _behaviour(self, group: str) -> Behaviour:
+        return self._behaviours.get(group) or Behaviour()
+
+    def _touch(self, member: SimulatedMember) -> None:
+        self._changes.members[member.key] = member
+
+    def _changed(self) -> None:
+        self._save()
+        for wake in list(self._wakes):
+            wake()
+
+    def _save(self) -> None:
+        changes, self._changes = self._changes, _Changes()
+        if self._journal is not None:
+            self._journal.save(
+                members=changes.members.values(),
+                tombstones=changes.tombstones,
+                forgotten=changes.forgotten,
+            )
+
+    def _load(self, journal: Journal) -> None:
+        journal.drop_tombstones(before=self._clock.now() - _TOMBSTONE_AGE)
+        self._tombstones = {(one.pool, one.unit_id): one for one in journal.tombstones()}
+        for member in journal.members():
+            self._add(member)
+            if member.is_live:
+                for due in filter(None, (member.ends_at, member.kill_at)):
+                    heapq.heappush(self._due, (due, member.key))
+                for device in member.devices:
+                    self._sitting[member.node, device] = MemberKey(*member.key)
+
+
+class _Answering:
+    """One call to a pool's launcher: it answers, alone, and what it changed is durable before."""
+
+    def __init__(self, cluster: SimulatedCluster, pool: str) -> None:
+        self._cluster = cluster
+        self._pool = pool
+
+    def __enter__(self) -> None:
+        self._cluster._lock.acquire()
+        if self._pool in self._cluster._unreachable:
+            self._cluster._lock.release()
+            raise LauncherUnreachable(f"the simulated launcher of pool {self._pool} is out of reach")
+
+    def __exit__(self, *_: object) -> None:
+        try:
+            self._cluster._save()
+        finally:
+            self._cluster._lock.release()
+
+
+def _tuple(key: MemberKey) -> tuple[int, int, int, int]:
+    return (key.unit_id, key.attempt, key.generation, key.member)
+
+
+def _booted(node: NodeReport, boot: int) -> NodeReport:
+    return replace(node, is_ready=True, boot_id=f"{node.name}-{boot}")
+
+
+def _observation(member: SimulatedMember) -> MemberObservation:
+    if member.is_lost:
+        state = MemberState.LOST
+    elif not member.is_live:
+        state = MemberState.ENDED
+    else:
+        state = MemberState.READY if member.is_ready else MemberState.STARTING
+    return MemberObservation(
+        key=MemberKey(*member.key),
+        state=state,
+        exit_code=member.exit_code if state is MemberState.ENDED else None,
+        ended_at=member.ended_at,
+        was_told_to_stop=member.was_told_to_stop,
+        detail=f"node {member.node} went down" if member.is_lost else None,
+        node=member.node,
+        devices=member.devices,
+    )

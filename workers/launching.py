@@ -1,0 +1,131 @@
+"""Handing claimed attempts to a launcher, and what follows from its answers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from cryptography.fernet import InvalidToken
+
+from service.domain.lifecycle import (
+    Evict,
+    judge_cannot_execute,
+    judge_launch_conflict,
+    judge_launch_refusal,
+)
+from service.operations.dispatch import Claimed, Faults
+from service.operations.secret_box import SecretBox
+from service.settings import Settings
+from service.store.attempts import LiveAttempt
+from workers.launchers.base import GenerationKey, Launcher, LaunchResult, MemberLaunch, Outcome
+from workers.reconcile import generation_of, member_key, policy_of, printable, unit_view
+
+_NO_REASON = "no reason given"
+_SEALED_OTHERWISE = "its secrets were sealed with another key than MUSTER_SECRET_KEY"
+
+
+@dataclass(slots=True)
+class Handed:
+    """What the launcher answered: generations that it took, and what becomes of the others."""
+
+    taken: set[GenerationKey] = field(default_factory=set)
+    refused: dict[GenerationKey, Evict] = field(default_factory=dict)
+
+    def __bool__(self) -> bool:
+        return bool(self.taken or self.refused)
+
+
+def hand_over(
+    launcher: Launcher,
+    claimed: Sequence[Claimed],
+    *,
+    box: SecretBox,
+    node_names: Mapping[int, str],
+    settings: Settings,
+) -> Handed:
+    """Launch every member of these attempts in one call."""
+    handed = Handed()
+    launches: list[MemberLaunch] = []
+    for one in claimed:
+        try:
+            hidden = box.open(one.spec.sealed)
+        except InvalidToken:
+            handed.refused[generation_of(one.attempt)] = judge_launch_refusal(
+                unit_view(one.attempt, Faults(), is_launched=False),
+                policy_of(one.attempt, settings),
+                _SEALED_OTHERWISE,
+            )
+            continue
+        launches += launches_of(one, node_names=node_names, hidden=hidden)
+    answers: dict[GenerationKey, list[LaunchResult]] = {}
+    for result in launcher.launch(launches) if launches else ():
+        answers.setdefault(result.key.of, []).append(result)
+    for one in claimed:
+        key = generation_of(one.attempt)
+        if key not in answers:
+            continue
+        verdict = judge_launch(one.attempt, answers[key], settings, node_names=node_names)
+        if verdict is None:
+            handed.taken.add(key)
+        else:
+            handed.refused[key] = verdict
+    return handed
+
+
+def launches_of(
+    claimed: Claimed, *, node_names: Mapping[int, str], hidden: Sequence[Mapping[str, str]]
+) -> list[MemberLaunch]:
+    """Every member of a generation, with its rank. `hidden`: secret variables by position of the role."""
+    attempt = claimed.attempt
+    places = sorted(attempt.places, key=lambda place: place.member)
+    seen_on: dict[int, int] = {}
+    launches = []
+    for rank, place in enumerate(places):
+        local_rank = seen_on.get(place.node_id, 0)
+        seen_on[place.node_id] = local_rank + 1
+        role = claimed.spec.spec.roles[place.role]
+        launches.append(
+            MemberLaunch(
+                key=member_key(attempt, place),
+                group_name=attempt.group_name,
+                role=role.name,
+                node=node_names[place.node_id],
+                devices=place.devices,
+                cpus_milli=role.requests.cpus_milli,
+                memory_mib=role.requests.memory_mib,
+                command=role.command,
+                workdir=role.workdir,
+                image=role.image,
+                env=role.env,
+                secrets=hidden[place.role] if hidden else {},
+                rank=rank,
+                world_size=len(places),
+                local_rank=local_rank,
+                claimed_at=claimed.claimed_at,
+            )
+        )
+    return launches
+
+
+def judge_launch(
+    attempt: LiveAttempt,
+    results: Sequence[LaunchResult],
+    settings: Settings,
+    *,
+    node_names: Mapping[int, str],
+) -> Evict | None:
+    """What follows from the launcher's answers for one generation; None if every member was taken."""
+    policy = policy_of(attempt, settings)
+    nodes = {place.member: node_names[place.node_id] for place in attempt.places}
+    by_outcome = {result.outcome: result for result in reversed(results)}
+    bad = by_outcome.get(Outcome.CANNOT_EXECUTE)
+    if bad is not None:
+        return judge_cannot_execute(bad.key.member, nodes[bad.key.member], printable(bad.message))
+    bad = by_outcome.get(Outcome.CONFLICT)
+    if bad is not None:
+        return judge_launch_conflict(policy, printable(bad.message) or _NO_REASON)
+    bad = by_outcome.get(Outcome.REFUSED)
+    if bad is not None:
+        unit = unit_view(attempt, Faults(), is_launched=False)
+        return judge_launch_refusal(unit, policy, printable(bad.message) or _NO_REASON)
+    return None
