@@ -33,3 +33,8 @@ CYCLES_STATS = "muster:stats:cycles"
 def dispatcher_bell(pool_id: int) -> str:
     """The list on which the dispatcher of a pool waits (BLPOP)."""
     return f"muster:dispatcher:{pool_id}:bell"
+
+
+def listing(pool_id: int) -> str:
+    """What the launcher of a pool said last of the members that live."""
+    return f"muster:listing:{pool_id}"

@@ -90,7 +90,8 @@ def load_nodes(conn: Connection, pool_id: int) -> dict[str, NodeRow]:
         {"ids": list(devices)},
     ):
         values = dict(row._mapping)
-        devices[values.pop("node_id")][row.device] = DeviceRow(**values)
+        del values["node_id"]
+        devices[row.node_id][row.device] = DeviceRow(**values)
     return {row.name: NodeRow(**row._mapping, devices=devices[row.id]) for row in rows}
 
 

@@ -24,6 +24,7 @@ LEFT JOIN attempts a ON a.unit_id = u.id
 """
 _NAMED = _UNITS + "WHERE u.id = ANY(:ids)"
 _ALL = _UNITS + "WHERE u.ended_at IS NULL"
+_LIVE = _UNITS + "WHERE a.unit_id IS NOT NULL"
 
 Units = tuple[dict[int, PendingUnit], dict[int, RunningUnit]]
 
@@ -48,6 +49,11 @@ def read_units(conn: Connection, ids: Sequence[int]) -> Units:
 def read_all_units(conn: Connection) -> Units:
     """Every unit that waits or holds places."""
     return _units(conn.execute(text(_ALL)).all())
+
+
+def read_live_units(conn: Connection) -> dict[int, RunningUnit]:
+    """Every unit that holds places."""
+    return _units(conn.execute(text(_LIVE)).all())[1]
 
 
 def _units(rows: Sequence[Row[Any]]) -> Units:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 
 from sqlalchemy import Connection, text
 
@@ -15,11 +15,10 @@ def add_pool(conn: Connection, name: str = "local", *, launcher: str = "simulate
     return ensure_pool(conn, name, launcher=launcher, levels=["host"])
 
 
-def add_nodes(
-    conn: Connection, pool_id: int, names: Sequence[str], *, gpus: int = 8, model: str = "H100-80GB"
-) -> dict[str, int]:
-    """Nodes with 16 CPUs and 128 GiB for each GPU; ids by name."""
-    register_nodes(conn, pool_id, [_report(name, gpus, model) for name in names], now=SystemClock().now())
+def add_nodes(conn: Connection, pool_id: int, nodes: Mapping[str, tuple[int, str]]) -> dict[str, int]:
+    """GPUs and their model by name of the node, with 16 CPUs and 128 GiB for each GPU. Ids by name."""
+    reports = [_report(name, gpus, model) for name, (gpus, model) in nodes.items()]
+    register_nodes(conn, pool_id, reports, now=SystemClock().now())
     rows = conn.execute(text("SELECT name, id FROM nodes WHERE pool_id = :pool_id"), {"pool_id": pool_id})
     return {row.name: row.id for row in rows}
 

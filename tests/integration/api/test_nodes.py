@@ -20,8 +20,8 @@ Client = TestClient[Litestar]
 def pool_id(engine: Engine) -> int:
     with engine.begin() as conn:
         pool = add_pool(conn)
-        add_nodes(conn, pool, ["n1", "n2"])
-        add_nodes(conn, add_pool(conn, "other"), ["o1"], gpus=1, model="L4")
+        add_nodes(conn, pool, {"n1": (8, "H100-80GB"), "n2": (8, "H100-80GB")})
+        add_nodes(conn, add_pool(conn, "other"), {"o1": (1, "L4")})
     return pool
 
 
