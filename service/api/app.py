@@ -20,6 +20,7 @@ from service.api.auth import Authentication, KeyRing
 from service.api.bells import Bells
 from service.api.controllers import health
 from service.api.controllers.events import EventsController
+from service.api.controllers.explanations import ExplanationsController
 from service.api.controllers.groups import GroupsController
 from service.api.controllers.inventory import InventoryController
 from service.api.controllers.keys import KeysController
@@ -46,6 +47,7 @@ ROUTES: tuple[ControllerRouterHandler, ...] = (
     health.get_health,
     health.get_readiness,
     GroupsController,
+    ExplanationsController,
     EventsController,
     MembersController,
     QueuesController,

@@ -1,0 +1,46 @@
+"""/v1/groups/{id}/position and /reasons."""
+
+from __future__ import annotations
+
+from litestar import Controller, get
+from litestar.params import FromPath
+
+from service.api.deps import ClockDep, EngineDep, PrincipalDep, RedisDep
+from service.api.schemas.explanation import PositionAnswer, ReasonsAnswer, position_answer, reasons_answer
+from service.api.schemas.ids import group_id_of
+from service.operations import explain_group
+
+
+class ExplanationsController(Controller):
+    path = "/v1/groups/{group_id:str}"
+    tags = ["groups"]
+
+    @get("/position", operation_id="get-position", sync_to_thread=True)
+    def get_position(
+        self,
+        group_id: FromPath[str],
+        engine: EngineDep,
+        redis: RedisDep,
+        clock: ClockDep,
+        principal: PrincipalDep,
+    ) -> PositionAnswer:
+        """Where a group stands in its queue and overall, as of the last cycle."""
+        public_id = group_id_of(group_id)
+        return position_answer(
+            explain_group.get_position(engine, redis, public_id, principal=principal, now=clock.now())
+        )
+
+    @get("/reasons", operation_id="get-reasons", sync_to_thread=True)
+    def get_reasons(
+        self,
+        group_id: FromPath[str],
+        engine: EngineDep,
+        redis: RedisDep,
+        clock: ClockDep,
+        principal: PrincipalDep,
+    ) -> ReasonsAnswer:
+        """All reasons why a group, or some members of it, wait."""
+        public_id = group_id_of(group_id)
+        return reasons_answer(
+            explain_group.explain_group(engine, redis, public_id, principal=principal, now=clock.now())
+        )

@@ -1,0 +1,97 @@
+"""Positions and reasons as they are answered."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from uuid import UUID
+
+from service.api.wire import AnswerStruct
+from service.domain.reasons import Reason
+from service.operations.explain_group import Explanation, Standing
+
+
+class PositionAnswer(AnswerStruct, frozen=True, kw_only=True):
+    """Where a group stands, as the cycle `cycle_id` saw it at `as_of`. The first has position 1. It is
+    null if nothing of the group waits, or if what waits may not start now: see its reasons."""
+
+    id: UUID
+    queue: str
+    is_waiting: bool
+    position: int | None
+    #: Over all queues.
+    overall_position: int | None
+    #: Groups of the queue that have a position.
+    queue_length: int
+    as_of: datetime | None
+    cycle_id: int | None
+
+
+class ReasonAnswer(AnswerStruct, frozen=True, kw_only=True):
+    """One blocker. `need`, `have` and `limit` are in the unit of the resource that `scope` names
+    (GPUs, thousandths of a CPU, MiB). `holders` are groups; of those of other owners only the number
+    is told."""
+
+    code: str
+    message: str
+    need: int | None
+    have: int | None
+    limit: int | None
+    scope: dict[str, str]
+    holders: list[str]
+    other_holders: int
+    since: datetime | None
+    cycle_id: int | None
+
+
+class ReasonsAnswer(AnswerStruct, frozen=True, kw_only=True):
+    """All that blocks a group at once, the most decisive first. Empty if nothing of it waits."""
+
+    id: UUID
+    queue: str
+    is_waiting: bool
+    position: int | None
+    as_of: datetime | None
+    cycle_id: int | None
+    reasons: list[ReasonAnswer]
+
+
+def position_answer(standing: Standing) -> PositionAnswer:
+    return PositionAnswer(
+        id=standing.group.public_id,
+        queue=standing.group.queue,
+        is_waiting=standing.is_waiting,
+        position=standing.position,
+        overall_position=standing.overall,
+        queue_length=standing.waiting_groups,
+        as_of=standing.as_of,
+        cycle_id=standing.cycle_id,
+    )
+
+
+def reasons_answer(explanation: Explanation) -> ReasonsAnswer:
+    standing = explanation.standing
+    pairs = zip(explanation.reasons, explanation.hidden, strict=True)
+    return ReasonsAnswer(
+        id=standing.group.public_id,
+        queue=standing.group.queue,
+        is_waiting=standing.is_waiting,
+        position=standing.position,
+        as_of=standing.as_of,
+        cycle_id=standing.cycle_id,
+        reasons=[_reason_answer(reason, hidden) for reason, hidden in pairs],
+    )
+
+
+def _reason_answer(reason: Reason, hidden: int) -> ReasonAnswer:
+    return ReasonAnswer(
+        code=reason.code.value,
+        message=reason.message,
+        need=reason.need,
+        have=reason.have,
+        limit=reason.limit,
+        scope=dict(reason.scope),
+        holders=list(reason.holders),
+        other_holders=hidden,
+        since=reason.since,
+        cycle_id=reason.cycle_id,
+    )

@@ -1,0 +1,198 @@
+"""Why a group waits, and where it stands: what the last cycle published, joined with the numbers
+that it shares with others and with what is the group's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from uuid import UUID
+
+from redis import Redis
+from sqlalchemy import Connection, Engine
+
+from service.admission.plan import Blocker
+from service.domain.principal import Principal
+from service.domain.reasons import Code, Reason, rank
+from service.domain.wording import message
+from service.inventory.client import inventory_errors
+from service.inventory.verdicts import PublishedQueue, read_numbers, read_queue
+from service.operations.read_groups import get_visible_group, reading
+from service.store.group_lists import count_waiting_before
+from service.store.group_reads import GroupRow
+from service.store.waiting_reads import WaitingFacts, get_waiting_facts, list_visible_holders
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Standing:
+    """`position` counts from 1 within the queue, `overall` over all queues; None if nothing waits, or
+    what waits may not be admitted now (held, backing off, queue stopped), or no cycle has seen it.
+    `as_of` and `cycle_id` name the cycle."""
+
+    group: GroupRow
+    is_waiting: bool
+    position: int | None
+    overall: int | None
+    waiting_groups: int
+    as_of: datetime | None
+    cycle_id: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """All that blocks a group, the most decisive first; empty if nothing of it waits. `hidden`: how
+    many of a reason's holders, by the position of the reason, belong to others."""
+
+    standing: Standing
+    reasons: tuple[Reason, ...]
+    hidden: tuple[int, ...]
+
+
+def get_position(
+    engine: Engine, redis: Redis, public_id: UUID, *, principal: Principal, now: datetime
+) -> Standing:
+    """Raises NotFound and InventoryUnavailable."""
+    with reading(engine) as conn:
+        group = get_visible_group(conn, public_id, principal)
+        facts = get_waiting_facts(conn, group.id, now=now)
+        return _standing(conn, group, facts, _published(redis, group) if facts.rows else None)
+
+
+def explain_group(
+    engine: Engine, redis: Redis, public_id: UUID, *, principal: Principal, now: datetime
+) -> Explanation:
+    """Raises NotFound and InventoryUnavailable."""
+    with reading(engine) as conn:
+        group = get_visible_group(conn, public_id, principal)
+        facts = get_waiting_facts(conn, group.id, now=now)
+        if not facts.rows:
+            return Explanation(standing=_standing(conn, group, facts, None), reasons=(), hidden=())
+        published = _published(redis, group)
+        with inventory_errors():
+            numbers = read_numbers(redis)
+        reasons = _reasons(group, facts, published, numbers)
+        hidden = _hidden_holders(conn, reasons, principal)
+        return Explanation(
+            standing=_standing(conn, group, facts, published),
+            reasons=tuple(_without(reason, hidden) for reason in reasons),
+            hidden=tuple(sum(holder in hidden for holder in reason.holders) for reason in reasons),
+        )
+
+
+def _reasons(
+    group: GroupRow, facts: WaitingFacts, published: PublishedQueue | None, numbers: Mapping[str, int]
+) -> list[Reason]:
+    """The group's own facts are of now, the rest of the last cycle; each code comes from one of them."""
+    own = list(_own_reasons(group, facts))
+    codes = {reason.code for reason in own}
+    of_cycle = [
+        reason for reason in _published_reasons(group, published, numbers) if reason.code not in codes
+    ]
+    reasons = sorted((*own, *of_cycle), key=lambda reason: rank(reason.code))
+    is_seen = published is not None and published.verdict_for(group.id) is not None
+    if not (is_seen and reasons):
+        code = Code.PENDING_EVALUATION
+        reasons.append(Reason(code=code, message=message(code), since=group.submitted_at))
+    return reasons
+
+
+def _own_reasons(group: GroupRow, facts: WaitingFacts) -> Iterator[Reason]:
+    if facts.is_queue_stopped:
+        code, scope = Code.QUEUE_STOPPED, {"queue": group.queue}
+        yield Reason(code=code, message=message(code, scope=scope), scope=scope)
+    if facts.is_held:
+        yield Reason(code=Code.ON_HOLD, message=facts.message or message(Code.ON_HOLD))
+    if facts.backoff_until is None:
+        return
+    until = facts.backoff_until.isoformat(timespec="seconds")
+    after = f" after: {facts.message}" if facts.message else ""
+    yield Reason(
+        code=Code.BACKING_OFF,
+        message=f"waits until {until} before its next attempt{after}",
+        scope={"until": until},
+    )
+    if facts.refused_dispatches:
+        yield Reason(
+            code=Code.DISPATCH_REFUSED,
+            message=facts.message or message(Code.DISPATCH_REFUSED),
+            have=facts.refused_dispatches,
+        )
+
+
+def _published_reasons(
+    group: GroupRow, published: PublishedQueue | None, numbers: Mapping[str, int]
+) -> Iterator[Reason]:
+    verdict = published.verdict_for(group.id) if published else None
+    if published is None or verdict is None:
+        return
+    blockers = zip(published.verdicts[verdict], published.since[verdict], strict=True)
+    for blocker, since in blockers:
+        yield _reason(blocker, numbers, since=max(since, group.submitted_at), cycle=published.cycle)
+
+
+def _reason(blocker: Blocker, numbers: Mapping[str, int], *, since: datetime, cycle: int) -> Reason:
+    have = None if blocker.have_key is None else numbers.get(blocker.have_key)
+    limit = None if blocker.limit_key is None else numbers.get(blocker.limit_key)
+    return Reason(
+        code=blocker.code,
+        message=message(
+            blocker.code,
+            need=blocker.need,
+            have=have,
+            limit=limit,
+            scope=blocker.scope,
+            holders=blocker.holders,
+        ),
+        need=blocker.need,
+        have=have,
+        limit=limit,
+        scope=blocker.scope,
+        holders=blocker.holders,
+        since=since,
+        cycle_id=cycle,
+    )
+
+
+def _hidden_holders(conn: Connection, reasons: Sequence[Reason], principal: Principal) -> frozenset[str]:
+    """Holders that are other users' groups, unless an operator asks."""
+    holders = {holder for reason in reasons for holder in reason.holders}
+    if principal.is_operator or not holders:
+        return frozenset()
+    return holders - list_visible_holders(conn, holders, tenant=principal.tenant, owner=principal.user)
+
+
+def _without(reason: Reason, hidden: frozenset[str]) -> Reason:
+    """The reason without those holders, neither in its list nor in its sentence."""
+    if hidden.isdisjoint(reason.holders):
+        return reason
+    visible = tuple(holder for holder in reason.holders if holder not in hidden)
+    text = message(
+        reason.code,
+        need=reason.need,
+        have=reason.have,
+        limit=reason.limit,
+        scope=reason.scope,
+        holders=visible,
+    )
+    return replace(reason, holders=visible, message=text)
+
+
+def _published(redis: Redis, group: GroupRow) -> PublishedQueue | None:
+    with inventory_errors():
+        return read_queue(redis, group.queue_id)
+
+
+def _standing(
+    conn: Connection, group: GroupRow, facts: WaitingFacts, published: PublishedQueue | None
+) -> Standing:
+    may_start = not (facts.is_held or facts.is_queue_stopped or facts.backoff_until)
+    position = published.position_of(group.id) if published and may_start else None
+    return Standing(
+        group=group,
+        is_waiting=facts.rows > 0,
+        position=position,
+        overall=None if position is None else 1 + count_waiting_before(conn, group),
+        waiting_groups=len(published.positions()) if published else 0,
+        as_of=published.at if published else None,
+        cycle_id=published.cycle if published else None,
+    )

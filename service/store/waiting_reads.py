@@ -1,0 +1,61 @@
+"""What of a group waits, and what keeps it back that is its own."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection, text
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingFacts:
+    """Taken over the group's waiting rows. `is_held`: all of them are; `backoff_until`: all that are
+    not held wait for it; `refused_dispatches` and `message` are those of the first row."""
+
+    rows: int
+    is_held: bool
+    backoff_until: datetime | None
+    refused_dispatches: int
+    message: str | None
+    is_queue_stopped: bool
+
+
+def get_waiting_facts(conn: Connection, group_id: int, *, now: datetime) -> WaitingFacts:
+    """With `rows` 0 nothing waits."""
+    row = conn.execute(
+        text(
+            "SELECT count(*) AS rows, coalesce(bool_and(u.is_held), false) AS is_held,"
+            " coalesce(bool_and(coalesce(u.backoff_until > :now, false)) FILTER (WHERE NOT u.is_held), false)"
+            " AS is_backing_off, min(u.backoff_until) FILTER (WHERE u.backoff_until > :now) AS backoff_until,"
+            " (array_agg(u.refused_dispatches ORDER BY u.first_index))[1] AS refused_dispatches,"
+            " (array_agg(u.message ORDER BY u.first_index))[1] AS message,"
+            " bool_or(q.stop <> 'none') AS is_queue_stopped"
+            " FROM units u JOIN groups g ON g.id = u.group_id JOIN queues q ON q.id = g.queue_id"
+            " WHERE u.group_id = :group_id AND u.status = 'Pending'"
+        ),
+        {"group_id": group_id, "now": now},
+    ).one()
+    return WaitingFacts(
+        rows=row.rows,
+        is_held=row.is_held,
+        backoff_until=row.backoff_until if row.is_backing_off else None,
+        refused_dispatches=row.refused_dispatches or 0,
+        message=row.message,
+        is_queue_stopped=bool(row.is_queue_stopped),
+    )
+
+
+def list_visible_holders(
+    conn: Connection, public_ids: Collection[str], *, tenant: str, owner: str
+) -> frozenset[str]:
+    """Those of these groups that belong to this user."""
+    rows = conn.execute(
+        text(
+            "SELECT public_id FROM groups WHERE public_id = ANY(CAST(:ids AS uuid[]))"
+            " AND tenant = :tenant AND owner = :owner"
+        ),
+        {"ids": list(public_ids), "tenant": tenant, "owner": owner},
+    )
+    return frozenset(str(public_id) for public_id in rows.scalars())
