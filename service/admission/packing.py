@@ -51,7 +51,7 @@ def pour(role: RoleQuery, choice: int, stock: Stock, scratch: Scratch, want: int
         for node_id in _with_cpus(stock.buckets[bucket], role.requests.cpus_milli):
             if left == 0:
                 return want
-            if not scratch.is_touched(node_id) and node_id not in scratch.avoided:
+            if node_id not in scratch.avoided:
                 left -= _seat(role, model, field.members[node_id], scratch, left)
     return want - left
 

@@ -1,0 +1,117 @@
+"""Placement by trying everything, written without a look at the planner: slow and plainly right.
+
+Rules: all members in one pool, or in one domain of the required level; a member sits on one node
+that is up, not cordoned and has its labels; its GPUs are free devices of one model that it allows,
+with enough memory each; and the models together stay within the caps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import combinations
+
+from service.admission.world import Configuration, Node
+from service.domain.node import Place
+from service.domain.resources import Resources
+from service.domain.shape import RoleShape, Shape
+
+#: Free devices as (model, memory), CPUs, memory.
+Free = tuple[tuple[tuple[str, int], ...], int, int]
+
+
+def can_place(
+    shape: Shape,
+    configuration: Configuration,
+    held: Iterable[tuple[Place, Resources]] = (),
+    caps: Mapping[str, int] | None = None,
+) -> bool:
+    places = list(held)
+    members = [role for role in shape.roles for _ in range(role.count if shape.is_gang else 1)]
+    for nodes in _domains(configuration, shape.required):
+        free = tuple(_free(node, places) for node in nodes)
+        if _fits(members, nodes, free, dict(caps or {}), set()):
+            return True
+    return False
+
+
+def _domains(configuration: Configuration, level: str | None) -> list[list[Node]]:
+    found: dict[tuple[object, ...], list[Node]] = {}
+    for node in configuration.nodes.values():
+        if not node.is_ready or node.is_cordoned:
+            continue
+        levels = configuration.pools[node.pool_id].levels
+        if level is None:
+            found.setdefault((node.pool_id,), []).append(node)
+        elif level in levels:
+            path = levels[: levels.index(level) + 1]
+            if all(name in node.labels for name in path):
+                found.setdefault((node.pool_id, *(node.labels[name] for name in path)), []).append(node)
+    return list(found.values())
+
+
+def _free(node: Node, held: list[tuple[Place, Resources]]) -> Free:
+    here = [(place, requests) for place, requests in held if place.node_id == node.id]
+    taken = {device for place, _ in here for device in place.devices}
+    devices = [
+        (device.model, device.memory_mib)
+        for device in node.devices
+        if device.index not in taken and device.is_healthy and not device.is_lost
+    ]
+    return (
+        tuple(sorted(devices)),
+        node.cpus_milli - sum(requests.cpus_milli for _, requests in here),
+        node.memory_mib - sum(requests.memory_mib for _, requests in here),
+    )
+
+
+def _fits(
+    members: list[RoleShape],
+    nodes: list[Node],
+    free: tuple[Free, ...],
+    caps: dict[str, int],
+    failed: set[tuple[object, ...]],
+) -> bool:
+    if not members:
+        return True
+    state = (len(members), free, tuple(sorted(caps.items())))
+    if state in failed:
+        return False
+    role, rest = members[0], members[1:]
+    for position, node in enumerate(nodes):
+        if any(node.labels.get(label) != value for label, value in role.node_labels):
+            continue
+        for model, left in _seats(role, free[position]):
+            room = dict(caps)
+            if model in room:
+                room[model] -= role.requests.gpus
+                if room[model] < 0:
+                    continue
+            after = (*free[:position], left, *free[position + 1 :])
+            if _fits(rest, nodes, after, room, failed):
+                return True
+    failed.add(state)
+    return False
+
+
+def _seats(role: RoleShape, free: Free) -> Iterator[tuple[str, Free]]:
+    devices, cpus_milli, memory_mib = free
+    cpus_milli -= role.requests.cpus_milli
+    memory_mib -= role.requests.memory_mib
+    if cpus_milli < 0 or memory_mib < 0:
+        return
+    if role.requests.gpus == 0:
+        yield "", (devices, cpus_milli, memory_mib)
+        return
+    seen = set()
+    for chosen in combinations(range(len(devices)), role.requests.gpus):
+        kinds = tuple(devices[index] for index in chosen)
+        models = {model for model, _ in kinds}
+        if len(models) > 1 or kinds in seen:
+            continue
+        seen.add(kinds)
+        if role.models and not models <= set(role.models):
+            continue
+        if any(memory < role.min_gpu_memory_mib for _, memory in kinds):
+            continue
+        left = tuple(device for index, device in enumerate(devices) if index not in chosen)
+        yield kinds[0][0], (left, cpus_milli, memory_mib)

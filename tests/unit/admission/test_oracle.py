@@ -1,0 +1,137 @@
+"""The head group is placed exactly when an exhaustive search finds a place for it."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from service.admission.cycle import plan_cycle
+from service.admission.resident import World
+from service.admission.world import Changes, Configuration, Node
+from service.domain.node import Place
+from service.domain.resources import CPUS, MEMORY, Resources
+from service.domain.shape import RoleShape, Shape
+from tests.builders import NOW, Group, configuration, gang, independent, node, queue, role, submitted
+from tests.unit.admission import oracle
+
+CASES = 4800
+BATCHES = 6
+MODELS = ("ma", "mb")
+
+
+def _node(rng: random.Random, number: int) -> Node:
+    kinds = [(rng.choice(MODELS), rng.choice((40, 80)))] * rng.randint(0, 4)
+    if rng.random() < 0.25:
+        kinds = [(rng.choice(MODELS), rng.choice((40, 80))) for _ in kinds]
+    labels = {"zone": rng.choice(("z1", "z2"))}
+    if rng.random() < 0.9:
+        labels["rack"] = rng.choice(("r1", "r2"))
+    return node(
+        number,
+        devices=kinds,
+        cpus=rng.randint(2, 14),
+        memory_gib=rng.randint(2, 16),
+        pool=1 if rng.random() < 0.85 else 2,
+        labels=labels,
+        is_ready=rng.random() < 0.92,
+        is_cordoned=rng.random() < 0.06,
+        unhealthy=[0] if rng.random() < 0.1 else (),
+        lost=[1] if rng.random() < 0.1 else (),
+    )
+
+
+def _role(rng: random.Random, name: str) -> RoleShape:
+    gpus = rng.choice((0, 1, 1, 2, 3))
+    return role(
+        rng.randint(1, 3),
+        gpus,
+        name=name,
+        cpus=rng.randint(0, 4),
+        memory_gib=rng.randint(0, 4),
+        models=rng.choice(((), ("ma",), ("mb", "ma"), ("ma", "mb"))) if gpus else (),
+        min_gpu_memory_gib=rng.choice((0, 0, 0, 80)) if gpus else 0,
+        labels={"zone": "z1"} if rng.random() < 0.2 else None,
+    )
+
+
+def _configuration(rng: random.Random) -> Configuration:
+    nodes = [_node(rng, number) for number in range(1, rng.randint(3, 6))]
+    nominal = {"ma": rng.randint(0, 6), "mb": rng.randint(0, 6)} if rng.random() < 0.4 else None
+    if nominal is not None and rng.random() < 0.3:
+        nominal |= {CPUS: rng.randint(2000, 20000), MEMORY: rng.randint(4, 30) * 1024}
+    return configuration(nodes, [queue(1, nominal=nominal), queue(2)], levels=("rack", "host"))
+
+
+def _group(rng: random.Random, group_id: int, queue_id: int, priority: int = 0) -> Group:
+    if rng.random() < 0.15:
+        return independent(group_id, _role(rng, "each"), queue_id=queue_id, priority=priority)
+    roles = [_role(rng, f"r{number}") for number in range(rng.choice((1, 1, 2, 2, 3)))]
+    required = rng.choice((None, None, None, "rack", "host"))
+    return gang(group_id, *roles, queue_id=queue_id, priority=priority, required=required)
+
+
+def _occupy(rng: random.Random, world: World) -> list[tuple[Place, Resources]]:
+    """Let some other groups run first, from a queue of their own."""
+    others = [_group(rng, group_id, queue_id=2) for group_id in range(10, 10 + rng.randint(0, 2))]
+    world.apply(submitted(*others))
+    plan = plan_cycle(world, NOW)
+    world.admit(plan.admissions, NOW)
+    world.apply(Changes(gone=frozenset(world.pending)))
+    return _held(world)
+
+
+def _held(world: World) -> list[tuple[Place, Resources]]:
+    return [
+        (place, world.shapes[unit.shape_id].roles[place.role].requests)
+        for unit in world.running.values()
+        for place in unit.places
+    ]
+
+
+def _is_within_quota(shape: Shape, config: Configuration) -> bool:
+    quota, total = config.queues[1].quota, shape.total()
+    needs = ((CPUS, total.cpus_milli), (MEMORY, total.memory_mib))
+    return all((quota.ceiling(resource) or need) >= need for resource, need in needs)
+
+
+@pytest.mark.parametrize("batch", range(BATCHES))
+def test_the_head_is_placed_whenever_there_is_a_place(batch: int) -> None:
+    placed = 0
+    for case in range(batch * CASES // BATCHES, (batch + 1) * CASES // BATCHES):
+        rng = random.Random(case)
+        config = _configuration(rng)
+        world = World.empty()
+        world.apply(Changes(configuration=config))
+        held = _occupy(rng, world)
+        head = _group(rng, 1, queue_id=1)
+        world.apply(submitted(head))
+
+        plan = plan_cycle(world, NOW)
+
+        caps = {model: config.queues[1].quota.ceiling(model) for model in MODELS}
+        bounds = {model: cap for model, cap in caps.items() if cap is not None}
+        expected = _is_within_quota(head.shape, config) and oracle.can_place(head.shape, config, held, bounds)
+        assert bool(plan.admissions) == expected, f"case {case}: {head.shape}"
+        if not head.shape.is_gang and expected:
+            _no_further_member_fits(plan_cycle(world, NOW).admissions, world, head, bounds)
+        placed += expected
+    print(f"{CASES // BATCHES} cases, {placed} placed by the oracle and by the planner")
+    assert CASES // BATCHES * 0.25 < placed < CASES // BATCHES * 0.9
+
+
+def _no_further_member_fits(
+    admissions: tuple[object, ...], world: World, head: Group, bounds: dict[str, int]
+) -> None:
+    """Of an independent group as many as fit were admitted."""
+    world.admit(admissions, NOW)  # type: ignore[arg-type]
+    if head.row.id not in world.pending:
+        return
+    used = world.used.get(1, {})
+    left = {model: cap - used.get(model, 0) for model, cap in bounds.items()}
+    quota, total = world.configuration.queues[1].quota, head.shape.total()
+    for resource, need in ((CPUS, total.cpus_milli), (MEMORY, total.memory_mib)):
+        ceiling = quota.ceiling(resource)
+        if ceiling is not None and used.get(resource, 0) + need > ceiling:
+            return
+    assert not oracle.can_place(head.shape, world.configuration, _held(world), left)
