@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from service.client.address import Address, find_address
 from service.client.events import Events
+from service.client.explanations import Position, Reasons
 from service.client.groups import Batch, Group, GroupBrief, GroupPage, Submitted
 from service.client.inventory import Audit, Inventory
 from service.client.keys import Keys
@@ -107,6 +108,14 @@ class Client:
 
     def get(self, group_id: str) -> Group:
         return self._ask("GET", _path(group_id), Group)
+
+    def position(self, group_id: str) -> Position:
+        """Where it stands in its queue; 503 while Redis is away."""
+        return self._ask("GET", f"{_path(group_id)}/position", Position)
+
+    def reasons(self, group_id: str) -> Reasons:
+        """Everything that it waits for; 503 while Redis is away."""
+        return self._ask("GET", f"{_path(group_id)}/reasons", Reasons)
 
     def cancel(self, group_id: str) -> Group:
         """End the group. What runs has its grace; repeating it changes nothing."""

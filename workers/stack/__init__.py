@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from workers.stack.errors import AlreadyRunning, DataFolderUnusable, PortTaken, StackFailed
+from workers.stack.errors import AlreadyRunning, DataFolderUnusable, NodesWrong, PortTaken, StackFailed
 from workers.stack.options import StackOptions
 from workers.stack.stack import Stack
 
 __all__ = [
     "AlreadyRunning",
     "DataFolderUnusable",
+    "NodesWrong",
     "PortTaken",
     "Stack",
     "StackFailed",

@@ -29,5 +29,9 @@ class PortTaken(StackFailed):
         )
 
 
+class NodesWrong(StackFailed):
+    """The declared nodes cannot be understood."""
+
+
 class DataFolderUnusable(StackFailed):
     """The data folder cannot be made, entered or written to."""

@@ -15,7 +15,8 @@ DEFAULT_PORT = 8420
 @dataclass(frozen=True, kw_only=True)
 class StackOptions:
     """`data` holds everything that outlives the stack. `port` 0 takes a free one. `nodes`, `launcher`,
-    `pool` and `levels` are what the settings of the same name say. `environ` is what the processes
+    `pool` and `levels` are what the settings of the same name say; without `nodes` and without GPUs
+    here, one node with the CPUs and the memory of this machine. `environ` is what the processes
     get besides; MUSTER_API_KEY and MUSTER_SECRET_KEY in it are used."""
 
     data: Path
@@ -40,7 +41,7 @@ class StackOptions:
     def sockets(self) -> Path:
         return self.data / "sockets"
 
-    def environment(self, *, port: int, database_url: str, redis_url: str) -> dict[str, str]:
+    def environment(self, *, port: int, nodes: str, database_url: str, redis_url: str) -> dict[str, str]:
         """The variables of every process of the stack."""
         return {
             **self.environ,
@@ -49,7 +50,7 @@ class StackOptions:
             "MUSTER_DATA": str(self.data),
             "MUSTER_HOST": HOST,
             "MUSTER_PORT": str(port),
-            "MUSTER_NODES": self.nodes,
+            "MUSTER_NODES": nodes,
             "MUSTER_LAUNCHER": self.launcher,
             "MUSTER_POOL": self.pool,
             "MUSTER_LEVELS": self.levels,

@@ -13,6 +13,7 @@ from service.client.address import Address, read_admin_key
 from workers.stack.errors import StackFailed
 from workers.stack.journal import Journal
 from workers.stack.lock import DataLock
+from workers.stack.nodes import declare_nodes
 from workers.stack.options import HOST, StackOptions
 from workers.stack.parts import Part, Parts
 from workers.stack.places import choose_port, forget_url, make_data_folder, remember_url
@@ -37,6 +38,7 @@ class Stack:
         self._lock = DataLock(options.data, options.records)
         self._journal = Journal(options.logs / "stack.log")
         self._watch: Watch | None = None
+        self._nodes = options.nodes
         self._port = options.port
 
     @property
@@ -51,9 +53,11 @@ class Stack:
     def start(self) -> None:
         """Start every part and return; `wait_ready` waits until all of them answer.
 
-        Raises AlreadyRunning, PortTaken, DataFolderUnusable or StackFailed; then nothing is left running.
+        Raises NodesWrong, AlreadyRunning, PortTaken, DataFolderUnusable or StackFailed; then nothing is
+        left running.
         """
-        # 1. The folder is ours alone.
+        # 1. What can be seen to be wrong is; the folder is ours alone.
+        self._nodes = declare_nodes(self.options.nodes, launcher=self.options.launcher)
         make_data_folder(self.options.data)
         self._lock.take()
         try:
@@ -110,7 +114,10 @@ class Stack:
 
     def _start_processes(self) -> None:
         environment = self.options.environment(
-            port=self._port, database_url=self.parts.postgres.url, redis_url=self.parts.valkey.url
+            port=self._port,
+            nodes=self._nodes,
+            database_url=self.parts.postgres.url,
+            redis_url=self.parts.valkey.url,
         )
         for process in (self.parts.migrate, *self.parts.processes):
             process.environment = environment

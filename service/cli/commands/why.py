@@ -1,10 +1,36 @@
-"""`muster why`."""
+"""`muster why`: position and reasons of a group that waits."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
 import rich_click as click
 
+from service.cli.outcomes import describe_end, describe_places
+from service.cli.printer import Cell, Column, Printer
+from service.cli.references import find_group_id
 from service.cli.session import Session, pass_session, print_options
+from service.cli.spans import clock_time, instant, span
+from service.cli.styles import has_ended, status_cell
+from service.client.errors import ApiError
+from service.clock import SystemClock
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from service.client import Client
+    from service.client.explanations import Position, Reason
+    from service.client.groups import Group
+
+_COLUMNS = (
+    Column(""),
+    Column("why it waits"),
+    Column("", is_whole=False),
+    Column("for", align="right"),
+)
+#: So many holders of a reason are named.
+_NAMED = 3
 
 
 @click.command()
@@ -12,4 +38,97 @@ from service.cli.session import Session, pass_session, print_options
 @print_options
 @pass_session
 def why(session: Session, *, group: str) -> None:
-    """Show GROUP."""
+    """Say where GROUP stands and everything that it waits for.
+
+    The first reason is the one to look at. In a pipe: code, need, have, limit, since and message, apart by
+    tabs, one line for each reason.
+    """
+    out = session.out
+    with session.client() as client:
+        found = client.get(find_group_id(client, group))
+        position = client.position(found.id)
+        explanation = client.reasons(found.id)
+        if out.is_json:
+            out.json({"position": position, "reasons": explanation.reasons})
+        elif not out.is_terminal:
+            out.table((), [_fields(reason) for reason in explanation.reasons])
+        else:
+            names = _names(client, explanation.reasons)
+            _show(out, found, position, explanation.reasons, names)
+
+
+def _show(
+    out: Printer, group: Group, position: Position, reasons: Sequence[Reason], names: Mapping[str, str]
+) -> None:
+    now = SystemClock().now()
+    out.pair("group", f"{group.name}  {group.id}")
+    out.pair("status", _status(group, now))
+    out.pair("asks for", _size(group))
+    if not position.is_waiting:
+        return
+    out.pair("position", _position(position, now))
+    out.line("")
+    rows: list[Sequence[Cell]] = []
+    for number, reason in enumerate(reasons, start=1):
+        style = "bold yellow" if number == 1 else "yellow"
+        since = span((now - reason.since).total_seconds()) if reason.since else ""
+        rows.append((str(number), (reason.code, style), reason.message, since))
+        if holders := _holders(reason, names):
+            rows.append(("", "", (holders, "dim"), ""))
+    out.table(_COLUMNS, rows)
+
+
+def _status(group: Group, now: datetime) -> Cell:
+    cell = status_cell(group.status)
+    text, style = cell if isinstance(cell, tuple) else (cell, "")
+    if has_ended(group.status):
+        return f"{text} {describe_end(group)}", style
+    if not group.is_waiting:
+        return f"{text} {describe_places(group)}; it does not wait", style
+    waits = span((now - group.submitted_at).total_seconds())
+    if len(group.units) > 1:
+        counts = ", ".join(f"{count} {status}" for status, count in group.units.items())
+        return f"{text} ({counts}), submitted {waits} ago", style
+    return f"{text}, submitted {waits} ago", style
+
+
+def _size(group: Group) -> str:
+    members = f"{group.wanted_members} member{'' if group.wanted_members == 1 else 's'}"
+    gpus = f"{group.wanted_gpus} GPU{'' if group.wanted_gpus == 1 else 's'} in all"
+    how = "placed together or not at all" if group.scheduling == "gang" else "each as soon as it fits"
+    return f"{members}, {gpus}, {how}; priority {group.priority}"
+
+
+def _position(position: Position, now: datetime) -> Cell:
+    as_of = f" (as of {clock_time(position.as_of, today=now)})" if position.as_of else ""
+    if position.position is None:
+        return f"none in {position.queue}: it may not start now{as_of}", ""
+    overall = "" if position.overall_position is None else f", {position.overall_position} overall"
+    return f"{position.position} of {position.queue_length} in {position.queue}{overall}{as_of}", "bold"
+
+
+def _holders(reason: Reason, names: Mapping[str, str]) -> str:
+    """Who holds what it waits for, or stands before it."""
+    named = [names[holder] for holder in reason.holders if holder in names]
+    others = len(reason.holders) - len(named) + reason.other_holders
+    if others:
+        named.append(f"{others} more" if named else f"{others} group{'' if others == 1 else 's'} of others")
+    return f"by {', '.join(named)}" if named else ""
+
+
+def _names(client: Client, reasons: Sequence[Reason]) -> dict[str, str]:
+    names: dict[str, str] = {}
+    for reason in reasons:
+        for holder in reason.holders[:_NAMED]:
+            if holder not in names:
+                try:
+                    names[holder] = f"{client.get(holder).name} ({holder})"
+                except ApiError:
+                    # It has been dropped since the cycle.
+                    continue
+    return names
+
+
+def _fields(reason: Reason) -> list[Cell]:
+    numbers = ["-" if number is None else str(number) for number in (reason.need, reason.have, reason.limit)]
+    return [reason.code, *numbers, instant(reason.since) or "-", reason.message]
