@@ -5,12 +5,10 @@ The function of a job is named, never imported here: only a worker imports it, f
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterable
 from importlib.resources import files
 
 import redis
-import structlog
 from rq import Queue
 
 from service.inventory.keys import CYCLES_BELL, CYCLES_DIRTY, CYCLES_WAKE, dispatcher_bell
@@ -25,8 +23,6 @@ _BELL_LENGTH = 4
 _FAILURE_SECONDS = 60
 
 _WAKE_SCRIPT = files("service.inventory").joinpath("lua", "wake.lua").read_text()
-
-_log = structlog.get_logger(__name__)
 
 
 def wake_cycles(client: redis.Redis) -> bool:
@@ -64,40 +60,3 @@ def ring_all_dispatchers(client: redis.Redis, pool_ids: Iterable[int]) -> None:
             pipe.lpush(dispatcher_bell(pool_id), 1)
             pipe.ltrim(dispatcher_bell(pool_id), 0, _BELL_LENGTH - 1)
         pipe.execute()
-
-
-class Waker:
-    """Wakes the cycle from a thread, so that nobody who commits waits for Redis or fails with it.
-
-    Sends at most one wake-up in `interval_seconds`; a wake-up that fails is dropped and logged.
-    """
-
-    def __init__(self, client: redis.Redis, *, interval_seconds: float = 0.003) -> None:
-        self._client = client
-        self._interval_seconds = interval_seconds
-        self._wanted = threading.Event()
-        self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="waker", daemon=True)
-        self._thread.start()
-
-    def wake(self) -> None:
-        """Soon, once for all who call this meanwhile. Never blocks, never raises."""
-        self._wanted.set()
-
-    def close(self) -> None:
-        """Send what is still wanted, then stop."""
-        self._closed.set()
-        self._wanted.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        is_open = True
-        while is_open:
-            self._wanted.wait()
-            is_open = not self._closed.is_set()
-            self._wanted.clear()
-            try:
-                wake_cycles(self._client)
-            except redis.RedisError as error:
-                _log.warning("wake_up_dropped", error=type(error).__name__)
-            self._closed.wait(self._interval_seconds)

@@ -29,7 +29,7 @@ from workers.lease_keeper import LeaseKeeper
 _log = structlog.get_logger(__name__)
 
 #: What ends a term (R3): an answer that was not expected, or a store that failed.
-_TROUBLE = (LedgerDisagrees, LedgerFenced, redis.RedisError, SQLAlchemyError, psycopg.Error)
+TROUBLE = (LedgerDisagrees, LedgerFenced, redis.RedisError, SQLAlchemyError, psycopg.Error)
 #: A cycle whose plan did not all come to be looks again at once, but not for ever.
 _ROUNDS = 3
 
@@ -231,7 +231,7 @@ class Leader:
             return False
         try:
             return step(term)
-        except _TROUBLE as error:
+        except TROUBLE as error:
             self._drop()
             self._explain(error, term)
             return False
@@ -240,7 +240,7 @@ class Leader:
         """Say what ended the term: a later epoch, or trouble of its own."""
         try:
             by = self._refused_by(error, term.epoch)
-        except _TROUBLE:
+        except TROUBLE:
             by = None
         if by is None:
             _log.warning("term_ended", holder=self.name, epoch=term.epoch, error=_sentence(error))

@@ -1,0 +1,108 @@
+"""What RQ jobs run here: a list of names, and behind the one name the job of the cycle (J1, J2)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar
+
+import redis
+import structlog
+from rq.job import Job
+
+from service import jobs
+from service.inventory.cycle_stats import CycleStats, add_cycle_stats
+from service.inventory.keys import CYCLES_BELL, CYCLES_DIRTY, CYCLES_WAKE
+from service.settings import Settings
+from workers.admission import TROUBLE, CycleResult, Leader
+
+_log = structlog.get_logger(__name__)
+
+#: How long a job that has nothing to do waits for the bell before it ends.
+_BELL_SECONDS = 0.1
+#: Cycles that did nothing are counted together, at most so often.
+_STATS_SECONDS = 5.0
+
+
+class CycleTask:
+    """One job: cycles, as long as something new keeps coming and `cycle_job_seconds` have not passed.
+
+    `is_over`: this process should run no more jobs, because somebody else leads or a store is away.
+    The ticker's next job makes up for the rest of this one.
+    """
+
+    def __init__(self, leader: Leader, client: redis.Redis, settings: Settings) -> None:
+        self.is_over = False
+        self._leader = leader
+        self._client = client
+        self._settings = settings
+        self._stats = CycleStats()
+        self._counted_at = time.monotonic()
+
+    def run(self) -> None:
+        """J1. Never raises because of a store that is away."""
+        try:
+            self._run()
+        except TROUBLE as error:
+            _log.warning("cycles_interrupted", error=type(error).__name__)
+            self.is_over = True
+
+    def _run(self) -> None:
+        ends_at = time.monotonic() + self._settings.cycle_job_seconds
+        while True:
+            # 1. Whoever rings from here on is heard below.
+            self._client.delete(CYCLES_BELL)
+            seen = self._dirty()
+            # 2. One cycle.
+            result = self._timed_cycle()
+            if not result.is_leader:
+                self.is_over = True
+                return
+            # 3. Again, if there is anything new and time is left.
+            if time.monotonic() >= ends_at:
+                break
+            if result.admitted == 0:
+                time.sleep(self._settings.cycle_rest_seconds)  # J2
+            if result.is_settled and self._dirty() == seen and not self._is_rung():
+                break
+        # 4. From here on wake-ups enqueue a job; those that came before this line are looked for.
+        self._client.delete(CYCLES_WAKE)
+        if self._dirty() != seen and self._client.set(CYCLES_WAKE, 1, nx=True):
+            jobs.enqueue_cycles(self._client)
+
+    def _timed_cycle(self) -> CycleResult:
+        began_at = time.monotonic()
+        result = self._leader.run_cycle()
+        now = time.monotonic()
+        self._stats.count(now - began_at, admitted=result.admitted, waiting=result.waiting)
+        if result.admitted or now - self._counted_at > _STATS_SECONDS:
+            add_cycle_stats(self._client, self._stats)
+            self._stats, self._counted_at = CycleStats(), now
+        return result
+
+    def _dirty(self) -> int:
+        return int(self._client.get(CYCLES_DIRTY) or 0)
+
+    def _is_rung(self) -> bool:
+        return self._client.blpop([CYCLES_BELL], timeout=_BELL_SECONDS) is not None
+
+
+class UnknownTask(Exception):
+    """A job names a function that is not on the list."""
+
+
+def allowed_jobs(tasks: Mapping[str, Callable[[], None]]) -> type[Job]:
+    """A class of jobs that run what the list says and never import anything: whoever can write to
+    Redis could otherwise have any importable function called."""
+
+    class AllowedJob(Job):
+        allowed: ClassVar[Mapping[str, Callable[[], None]]] = dict(tasks)
+
+        @property
+        def func(self) -> Any:
+            name = self.func_name
+            if name is None or name not in self.allowed or self.args or self.kwargs:
+                raise UnknownTask(f"no task is named {name!r}")
+            return self.allowed[name]
+
+    return AllowedJob

@@ -1,0 +1,68 @@
+"""The ticker: RQ's cron scheduler, made to speak JSON. A lost wake-up costs one tick, never a group."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from types import FrameType
+from typing import Any
+
+import redis
+import structlog
+from rq.cron import CronJob, CronScheduler
+from rq.exceptions import StopRequested
+
+from service import jobs
+from service.inventory.client import make_client
+from service.settings import Settings
+from workers.bootstrap import backoff, process_name, stop_on_signals
+
+_log = structlog.get_logger(__name__)
+
+
+def run(settings: Settings) -> None:
+    """Tick until SIGTERM or SIGINT. RQ's scheduler ends when Redis is away; it is started again."""
+    stop = threading.Event()
+    client = make_client(settings.redis_url)
+    waits = backoff(most_seconds=max(settings.tick_seconds, 1.0))
+    while not stop.is_set():
+        stop_on_signals(stop)
+        ticker = Ticker(client, every_seconds=settings.tick_seconds, stop=stop)
+        try:
+            ticker.start()
+        except redis.RedisError as error:
+            seconds = next(waits)
+            _log.warning("redis_away", error=type(error).__name__, next_try_seconds=seconds)
+            stop.wait(seconds)
+        else:
+            waits = backoff(most_seconds=max(settings.tick_seconds, 1.0))
+    client.close()
+
+
+class Tick(CronJob):
+    """Enqueues the cycle's job. RQ's own way pickles it."""
+
+    def enqueue(self, connection: redis.Redis) -> None:  # type: ignore[override]
+        """Without asking whether a job is on its way, for a killed worker leaves the flag behind; but
+        not when one is still waiting: nobody runs them just now."""
+        if jobs.waiting_jobs(connection) == 0:
+            jobs.enqueue_cycles(connection)
+
+
+class Ticker(CronScheduler):
+    """One tick every `every_seconds`, until `stop` is set by a signal."""
+
+    def __init__(self, connection: redis.Redis, *, every_seconds: float, stop: threading.Event) -> None:
+        super().__init__(connection, name=process_name("ticker"))
+        self._stop = stop
+        # RQ is annotated for whole seconds, and adds them as a timedelta.
+        interval: Any = every_seconds
+        self._cron_jobs.append(Tick(queue_name=jobs.CYCLES, func_name=jobs.RUN_CYCLES, interval=interval))
+
+    def _install_signal_handlers(self) -> None:
+        def stop_now(_number: int, _frame: FrameType | None) -> None:
+            self._stop.set()
+            raise StopRequested
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, stop_now)

@@ -1,0 +1,120 @@
+"""The worker: one long-lived RQ process that runs cycles in itself, so that the World stays warm.
+
+Who leads is decided by Muster's own lease and never by RQ; a standby does not listen on the queue.
+"""
+
+from __future__ import annotations
+
+import threading
+from types import FrameType
+
+import redis
+import structlog
+from rq import Queue, SimpleWorker
+from rq.job import Job
+from rq.timeouts import BaseDeathPenalty
+
+from service import jobs
+from service.clock import SystemClock
+from service.inventory.client import make_client
+from service.settings import Settings
+from workers.admission import TROUBLE, Leader
+from workers.bootstrap import backoff, process_name, stop_on_signals
+from workers.tasks import CycleTask, allowed_jobs
+
+_log = structlog.get_logger(__name__)
+
+#: RQ notices a lost connection after so long at the latest.
+_WORKER_TTL_SECONDS = 30
+#: How often a standby looks whether the lease is free.
+_STANDBY_SECONDS = 1.0
+
+
+def run(settings: Settings) -> None:
+    """Lead when possible, until SIGTERM or SIGINT. While a store is away it waits, longer each time,
+    and goes on by itself."""
+    stop = threading.Event()
+    stop_on_signals(stop)
+    client = make_client(settings.redis_url)
+    leader = Leader(
+        settings.database_url,
+        client,
+        clock=SystemClock(),
+        settings=settings,
+        name=process_name("worker"),
+        keeps_lease=True,
+    )
+    try:
+        _lead_when_possible(leader, settings, stop)
+    finally:
+        leader.close()
+        client.close()
+
+
+def _lead_when_possible(leader: Leader, settings: Settings, stop: threading.Event) -> None:
+    waits = backoff()
+    while not stop.is_set():
+        try:
+            has_led = leader.hold_lease() and _listen(leader, settings, stop)
+        except TROUBLE as error:
+            seconds = next(waits)
+            _log.warning("store_away", error=type(error).__name__, next_try_seconds=seconds)
+            stop.wait(seconds)
+            continue
+        if has_led:
+            waits = backoff()
+        stop.wait(_STANDBY_SECONDS)
+
+
+def _listen(leader: Leader, settings: Settings, stop: threading.Event) -> bool:
+    """Run jobs until told to stop, or to leave. True if any was run. RQ has a client of its own, whose
+    timeouts it changes."""
+    rq_client = make_client(settings.redis_url)
+    client = make_client(settings.redis_url)
+    try:
+        worker = CycleWorker(CycleTask(leader, client, settings), rq_client, stop=stop)
+        # Whatever happened while nobody led: look at once.
+        jobs.enqueue_cycles(client)
+        return worker.work(logging_level="WARNING")
+    finally:
+        stop_on_signals(stop)
+        rq_client.close()
+        client.close()
+
+
+class _NoDeathPenalty(BaseDeathPenalty):
+    """RQ's timeouts are signals that could land between a reservation and its commit."""
+
+    def setup_death_penalty(self) -> None:
+        pass
+
+    def cancel_death_penalty(self) -> None:
+        pass
+
+
+class CycleWorker(SimpleWorker):
+    """RQ's worker that runs jobs in its own process. It knows one task, and ends when that is over, or
+    on SIGTERM and SIGINT: at once if idle, else after the job."""
+
+    death_penalty_class = _NoDeathPenalty
+    max_connection_wait_time = 2.0
+
+    def __init__(self, task: CycleTask, connection: redis.Redis, *, stop: threading.Event) -> None:
+        super().__init__(
+            [jobs.CYCLES],
+            connection=connection,
+            serializer="json",
+            job_class=allowed_jobs({jobs.RUN_CYCLES: task.run}),
+            worker_ttl=_WORKER_TTL_SECONDS,
+        )
+        self._task = task
+        self._stop = stop
+
+    def execute_job(self, job: Job, queue: Queue) -> None:
+        super().execute_job(job, queue)
+        if self._task.is_over:
+            self._stop_requested = True
+
+    def request_stop(self, signum: int, frame: FrameType | None) -> None:
+        self._stop.set()
+        super().request_stop(signum, frame)
