@@ -15,7 +15,7 @@ from functools import cached_property
 
 import structlog
 from psycopg.errors import DeadlockDetected
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import OperationalError
 
 from service.clock import Clock
@@ -35,6 +35,7 @@ from service.operations.secret_box import SecretBox, open_box
 from service.settings import Settings
 from service.store.attempts import WAITING, LiveAttempt, load_attempts, next_deadline
 from service.store.dispatcher_lease import LeaseLost, renew_lease, take_lease
+from service.store.engine import make_direct_engine
 from service.store.inventory_rows import ensure_pool
 from workers.judge import Judge, Stops
 from workers.launchers.base import (
@@ -74,6 +75,9 @@ class Dispatcher:
         holder: str | None = None,
     ) -> None:
         self._engine = engine
+        self._direct = make_direct_engine(
+            engine.url.render_as_string(hide_password=False), application_name="muster dispatcher"
+        )
         self._launcher = launcher
         self._pool_name = pool_name
         self._clock = clock
@@ -139,7 +143,6 @@ class Dispatcher:
         """Give up the connection, and with it the lease. Members live on."""
         conn, self._conn, self._fence = self._conn, None, None
         if conn is not None:
-            conn.invalidate()
             conn.close()
 
     # ------------------------------------------------------------ the lease
@@ -171,14 +174,9 @@ class Dispatcher:
         return True
 
     def _connect(self) -> Connection:
-        """One connection that is not the engine's pool's: its end ends the lease."""
+        """One connection that is no pool's: its end ends the lease."""
         if self._conn is None:
-            conn = self._engine.connect()
-            conn.detach()
-            # Plans that were made while a table was small must not scan it once it is big.
-            conn.execute(text("SET enable_seqscan = off"))
-            conn.commit()
-            self._conn = conn
+            self._conn = self._direct.connect()
         return self._conn
 
     def _renew(self, now: datetime) -> None:
