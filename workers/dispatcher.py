@@ -1,0 +1,363 @@
+"""The dispatcher of one pool: launches what is admitted, watches it, stops and closes what ends.
+
+It keeps nothing that it could not read again: PostgreSQL says what should be, the launcher what is.
+A pass compares the two until there is nothing left to do at this instant.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+
+import structlog
+from psycopg.errors import DeadlockDetected
+from sqlalchemy import Connection, Engine
+from sqlalchemy.exc import OperationalError
+
+from service.clock import Clock
+from service.domain.lifecycle import judge_launch_conflict
+from service.operations.deadlines import evict_drained
+from service.operations.dispatch import PoolFence, claim_attempts
+from service.operations.observe import PassResult, commit_observations
+from service.operations.pool_state import (
+    NodeBook,
+    commit_nodes,
+    commit_reachability,
+    find_devices,
+    load_node_book,
+    lose_devices,
+)
+from service.operations.secret_box import SecretBox, open_box
+from service.settings import Settings
+from service.store.attempts import WAITING, LiveAttempt, load_attempts, next_deadline
+from service.store.dispatcher_lease import LeaseLost, renew_lease, take_lease
+from service.store.engine import make_direct_engine
+from service.store.inventory_rows import ensure_pool
+from workers.judge import Judge, Stops
+from workers.launchers.base import (
+    GenerationKey,
+    Launcher,
+    LauncherUnreachable,
+    MemberKey,
+    NodeReport,
+)
+from workers.launching import Handed, hand_over
+from workers.reconcile import Sightings, generation_of, is_stopping, policy_of, reported_node
+from workers.sweep import strays_of
+
+_log = structlog.get_logger(__name__)
+
+#: A pass that has still not come to rest goes on in the next one.
+_MOST_ROUNDS = 200
+
+
+class Dispatcher:
+    """Serves the pool `pool_name` through `launcher` while it holds the pool's lease. Not thread-safe.
+
+    `ring_leader` is called after each commit that freed places or changed what may be placed; it must
+    not raise. Errors of PostgreSQL come out of `pass_once` and leave nothing half done: the next pass
+    takes the lease anew.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        launcher: Launcher,
+        pool_name: str,
+        clock: Clock,
+        settings: Settings,
+        ring_leader: Callable[[], None],
+        *,
+        holder: str | None = None,
+    ) -> None:
+        self._engine = engine
+        self._direct = make_direct_engine(
+            engine.url.render_as_string(hide_password=False), application_name="muster dispatcher"
+        )
+        self._launcher = launcher
+        self._pool_name = pool_name
+        self._clock = clock
+        self._settings = settings
+        self._ring_leader = ring_leader
+        self._holder = holder or f"{socket.gethostname()}:{os.getpid()}"
+        self._conn: Connection | None = None
+        self._fence: PoolFence | None = None
+        self._forget_all()
+
+    # ------------------------------------------------------------ for its process and for tests
+    @property
+    def pool_id(self) -> int | None:
+        """The pool's id, while this dispatcher holds its lease."""
+        return None if self._fence is None else self._fence.pool_id
+
+    @property
+    def epoch(self) -> int | None:
+        """The epoch of the lease that it holds, None if it holds none."""
+        return None if self._fence is None else self._fence.epoch
+
+    def pass_once(self) -> bool:
+        """Launch, watch, stop, close and release until nothing is left to do at this instant.
+
+        True if anything was done. Without the lease nothing is.
+        """
+        has_done = False
+        try:
+            if not self._hold_lease():
+                return False
+            self._has_inventory = False
+            for _ in range(_MOST_ROUNDS):
+                if not self._try_round():
+                    break
+                has_done = True
+        except LeaseLost:
+            _log.warning("stale_refused", by="store", pool=self._pool_name, holder=self._holder)
+            self.close()
+        except Exception:
+            self.close()
+            raise
+        return has_done
+
+    def next_due_at(self) -> datetime | None:
+        """When something falls due that nobody will ring for, None if nothing will."""
+        if self._fence is None:
+            return None
+        with self._fence.conn.begin():
+            return next_deadline(
+                self._fence.conn,
+                self._fence.pool_id,
+                now=self._clock.now(),
+                patience_seconds=self._settings.kill_patience_seconds,
+            )
+
+    def renew(self) -> None:
+        """Keep the lease while a pass takes long: for another thread, on a connection of its own."""
+        fence = self._fence
+        if fence is not None:
+            with self._engine.begin() as conn:
+                self._renew_on(conn, fence, self._clock.now())
+
+    def close(self) -> None:
+        """Give up the connection, and with it the lease. Members live on."""
+        conn, self._conn, self._fence = self._conn, None, None
+        if conn is not None:
+            conn.close()
+
+    # ------------------------------------------------------------ the lease
+    def _hold_lease(self) -> bool:
+        """Take the lease if it is free, or keep it. All that is remembered belongs to one lease."""
+        now = self._clock.now()
+        if self._fence is not None:
+            self._renew(now)
+            return True
+        conn = self._connect()
+        with conn.begin():
+            pool_id = ensure_pool(
+                conn,
+                self._pool_name,
+                launcher=self._launcher.capabilities().kind,
+                levels=[level.strip() for level in self._settings.levels.split(",")],
+            )
+        with conn.begin():
+            epoch = take_lease(
+                conn, pool_id, holder=self._holder, now=now, lease_seconds=self._settings.lease_seconds
+            )
+        if epoch is None:
+            return False
+        self._forget_all()
+        self._fence = PoolFence(conn, pool_id, epoch)
+        self._renew_at = now + timedelta(seconds=self._settings.lease_seconds / 3)
+        self._book = load_node_book(self._fence)
+        _log.info("lease_taken", pool=self._pool_name, holder=self._holder, epoch=epoch)
+        return True
+
+    def _connect(self) -> Connection:
+        """One connection that is no pool's: its end ends the lease."""
+        if self._conn is None:
+            self._conn = self._direct.connect()
+        return self._conn
+
+    def _renew(self, now: datetime) -> None:
+        if now < self._renew_at:
+            return
+        fence = self._held
+        with fence.conn.begin():
+            has_kept = self._renew_on(fence.conn, fence, now)
+        if not has_kept:
+            raise LeaseLost(f"epoch {fence.epoch} of pool {self._pool_name} is over")
+        self._renew_at = now + timedelta(seconds=self._settings.lease_seconds / 3)
+
+    def _renew_on(self, conn: Connection, fence: PoolFence, now: datetime) -> bool:
+        return renew_lease(
+            conn, fence.pool_id, epoch=fence.epoch, now=now, lease_seconds=self._settings.lease_seconds
+        )
+
+    @property
+    def _held(self) -> PoolFence:
+        assert self._fence is not None
+        return self._fence
+
+    def _forget_all(self) -> None:
+        self._book = NodeBook()
+        self._sightings = Sightings()
+        self._reports: Sequence[NodeReport] | None = None
+        self._has_inventory = False
+        self._told: set[MemberKey] = set()
+        self._sweep_at: datetime | None = None
+        self._renew_at = datetime.min.replace(tzinfo=UTC)
+
+    @cached_property
+    def _box(self) -> SecretBox:
+        return open_box(key=self._settings.secret_key, data=self._settings.data)
+
+    # ------------------------------------------------------------ one round
+    def _try_round(self) -> bool:
+        try:
+            return self._round(self._clock.now())
+        except LauncherUnreachable as error:
+            return self._round_without_launcher(self._clock.now(), error)
+        except OperationalError as error:
+            if isinstance(error.orig, DeadlockDetected):
+                return True
+            raise
+
+    def _round(self, now: datetime) -> bool:
+        """1. Nodes. 2. Strays. 3. Launch. 4. Look and judge. 5. Stop and close. 6. Record. 7. Drains.
+        True if anything was written."""
+        self._renew(now)
+        has_written = not self._has_inventory and self._register(now)
+        self._has_inventory = True
+        is_sweep = self._sweep_at is None or now >= self._sweep_at
+        if is_sweep:
+            # T1: what the books do not hold is closed before anything is launched.
+            has_written |= self._sweep(now)
+            self._sweep_at = now + timedelta(seconds=self._settings.dispatcher_poll_seconds)
+        handed = self._launch(now)
+        self._sightings.look(self._launcher.observe())
+        judge = self._judge(now, handed, is_sweep=is_sweep)
+        stops = judge.look_at(self._load(now, changed=None if is_sweep else self._sightings.changed_units))
+        self._stop(stops, now)
+        judge.conclude(self._launcher.close(list(stops.close)) if stops.close else (), stops)
+        has_written |= self._record(judge.result, now)
+        has_written |= bool(evict_drained(self._held, now=now).unit_ids)
+        return has_written or bool(handed)
+
+    def _round_without_launcher(self, now: datetime, error: LauncherUnreachable) -> bool:
+        """Nothing is concluded about members. What never went to the launcher can still end (X1)."""
+        if not self._book.is_unreachable:
+            _log.warning("launcher_unreachable", pool=self._pool_name, error=str(error))
+        has_written = self._set_reachable(is_reachable=False, now=now)
+        self._sightings.look(())
+        judge = self._judge(now, Handed(), is_sweep=False)
+        judge.look_at([attempt for attempt in self._load(now, changed=()) if attempt.dispatch == WAITING])
+        has_written |= self._record(judge.result, now)
+        self._sightings = Sightings()
+        return has_written
+
+    def _judge(self, now: datetime, handed: Handed, *, is_sweep: bool) -> Judge:
+        return Judge(
+            fence=self._held,
+            book=self._book,
+            box=self._box,
+            settings=self._settings,
+            sightings=self._sightings,
+            handed=handed,
+            is_sweep=is_sweep,
+            now=now,
+        )
+
+    def _load(self, now: datetime, *, changed: Collection[int] | None) -> list[LiveAttempt]:
+        with self._held.conn.begin():
+            return load_attempts(self._held.conn, self._held.pool_id, now=now, changed=changed)
+
+    def _launch(self, now: datetime) -> Handed:
+        claimed = claim_attempts(self._held, self._book.faults, now=now)
+        if not claimed:
+            return Handed()
+        return hand_over(
+            self._launcher, claimed, box=self._box, node_names=self._book.names, settings=self._settings
+        )
+
+    def _stop(self, stops: Stops, now: datetime) -> None:
+        """SIGTERM, once for each member; the grace that was promised goes on over a restart."""
+        for grace_seconds, members in stops.tell_by_grace(now).items():
+            new = [member for member in members if member not in self._told]
+            if new:
+                self._launcher.terminate(new, grace_seconds=grace_seconds)
+                self._told.update(new)
+
+    def _record(self, result: PassResult, now: datetime) -> bool:
+        if not result:
+            self._sightings.settle(but_not=frozenset())
+            return False
+        recorded = commit_observations(self._held, result, now=now)
+        self._sightings.settle(but_not=recorded.outdated)
+        if recorded.has_lost_devices:
+            self._book = load_node_book(self._held)
+        if recorded.released or recorded.has_lost_devices:
+            self._ring_leader()
+        if recorded.closed:
+            done = {GenerationKey(*key) for key in recorded.closed}
+            self._told = {member for member in self._told if member.of not in done}
+            self._launcher.forget(sorted(done))
+        return True
+
+    # ------------------------------------------------------------ nodes
+    def _register(self, now: datetime) -> bool:
+        reports = list(self._launcher.inventory())
+        has_written = self._set_reachable(is_reachable=True, now=now)
+        if reports == self._reports:
+            return has_written
+        registered = commit_nodes(self._held, [reported_node(report) for report in reports], now=now)
+        if registered.refused:
+            _log.error("nodes_of_another_pool", pool=self._pool_name, nodes=registered.refused)
+        self._reports = reports
+        if registered.has_changed:
+            self._changed_nodes()
+        return has_written or registered.has_changed
+
+    def _set_reachable(self, *, is_reachable: bool, now: datetime) -> bool:
+        if self._book.is_unreachable != is_reachable:
+            return False
+        commit_reachability(self._held, is_reachable=is_reachable, now=now)
+        self._book = replace(self._book, is_unreachable=not is_reachable)
+        return True
+
+    def _changed_nodes(self) -> None:
+        self._book = load_node_book(self._held)
+        self._ring_leader()
+
+    def _sweep(self, now: datetime) -> bool:
+        """T1, X5: close what is not in the books; what cannot be ended makes its devices lost until it
+        is gone."""
+        self._sightings.look(self._launcher.observe())
+        strays = strays_of(self._load(now, changed=None), self._sightings, self._book.ids)
+        if strays.ended:
+            self._launcher.forget(strays.ended)
+        suspects = {GenerationKey(*holder) for holder in self._book.lost.values()} | set(strays.alive)
+        misplaced = {generation_of(attempt) for attempt, _ in strays.misplaced}
+        answers = self._launcher.close(sorted(suspects - misplaced)) if suspects - misplaced else ()
+        gone = {answer.key for answer in answers if answer.is_closed}
+        lost = {
+            seat: (key.unit_id, key.attempt, key.generation)
+            for key, seats in strays.alive.items()
+            if key not in gone
+            for seat in seats
+        } | {seat: attempt.key for attempt, seats in strays.misplaced for seat in seats}
+        found = [seat for seat, holder in self._book.lost.items() if GenerationKey(*holder) in gone]
+        has_changed = find_devices(self._held, found, now=now) | lose_devices(self._held, lost, now=now)
+        if has_changed:
+            self._changed_nodes()
+        return self._move(strays.misplaced, now) or has_changed
+
+    def _move(self, misplaced: Sequence[tuple[LiveAttempt, object]], now: datetime) -> bool:
+        """X7: what runs in other places than the books say gets its next attempt."""
+        moved = [attempt for attempt, _ in misplaced if not is_stopping(attempt)]
+        result = PassResult(node_names=self._book.names)
+        for attempt in moved:
+            policy = policy_of(attempt, self._settings)
+            result.decided.append((attempt, judge_launch_conflict(policy, "seen by the launcher")))
+        return bool(result) and bool(commit_observations(self._held, result, now=now))
