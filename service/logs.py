@@ -11,7 +11,7 @@ from structlog.typing import Processor
 from service.settings import Settings
 
 #: What libraries say at INFO is of no use to an operator.
-_QUIET = ("alembic", "httpx", "httpcore", "rq", "uvicorn.access")
+_QUIET = ("alembic", "rq", "uvicorn.access", "uvicorn.error")
 
 
 def configure_logs(settings: Settings, *, name: str) -> None:

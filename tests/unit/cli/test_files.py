@@ -1,0 +1,94 @@
+"""Group files: what is read, and what is said about a broken one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import rich_click as click
+
+from service.cli.files import parse_group_file, read_group_file
+
+
+def test_one_mapping_is_one_group() -> None:
+    file = parse_group_file("name: a\nmembers: 2\ncommand: [echo, hi]\n", name="f")
+    assert file.groups == ({"name": "a", "members": 2, "command": ["echo", "hi"]},)
+    assert not file.is_batch
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "- {name: a}\n- {name: b}\n",
+        "name: a\n---\nname: b\n",
+        "---\nname: a\n---\nname: b\n---\n",
+        '[{"name": "a"}, {"name": "b"}]',
+    ],
+)
+def test_several_groups_are_a_batch_in_their_order(text: str) -> None:
+    file = parse_group_file(text, name="f")
+    assert [group["name"] for group in file.groups] == ["a", "b"]
+    assert file.is_batch
+
+
+def test_a_list_of_one_is_a_batch_too() -> None:
+    assert parse_group_file("- name: a\n", name="f").is_batch
+
+
+def test_json_is_read_as_json() -> None:
+    file = parse_group_file('{"name": "a",\t"env": {"X": "1:30"}}', name="f")
+    assert file.groups[0]["env"] == {"X": "1:30"}
+
+
+def test_yaml_in_braces_is_yaml() -> None:
+    assert parse_group_file("{name: a}", name="f").groups == ({"name": "a"},)
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("1:30", "1:30"),
+        ("2026-01-02", "2026-01-02"),
+        ("010", "010"),
+        ("12", 12),
+        ("-3", -3),
+        ("1.5", 1.5),
+        ("true", True),
+    ],
+)
+def test_values_mean_what_json_would_take_them_for(written: str, meant: object) -> None:
+    value = parse_group_file(f"x: {written}\n", name="f").groups[0]["x"]
+    assert value == meant
+    assert type(value) is type(meant)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("", "holds no group"),
+        ("# nothing\n", "holds no group"),
+        ("[]", "holds no group"),
+        ("just words", "the group is no mapping of fields, but a text"),
+        ("- a\n- b\n", "group 1 is no mapping of fields, but a text"),
+        ("name: a\n---\n[1]\n", "group 2 is no mapping of fields, but a list"),
+        ("name: [a\n", "line 2"),
+        ('{"name": "a"', "no JSON"),
+    ],
+)
+def test_a_broken_file_is_named_with_what_is_wrong(text: str, said: str) -> None:
+    with pytest.raises(click.UsageError) as caught:
+        parse_group_file(text, name="jobs.yaml")
+    assert caught.value.message.startswith("jobs.yaml")
+    assert said in caught.value.message
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(click.UsageError, match=r"nowhere\.yaml cannot be read"):
+        read_group_file(str(tmp_path / "nowhere.yaml"))
+
+
+def test_the_examples_are_read() -> None:
+    examples = sorted((Path(__file__).parents[3] / "examples").glob("*.yaml"))
+    assert examples
+    for path in examples:
+        assert read_group_file(str(path)).groups
