@@ -15,7 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from service.clock import Clock, SystemClock
 from service.inventory.client import make_blocking_client, make_client
 from service.inventory.keys import dispatcher_bell
-from service.jobs import Waker
+from service.jobs import wake_cycles
 from service.settings import Settings
 from service.store.engine import make_engine
 from workers.bootstrap import backoff, process_name, stop_on_signals
@@ -39,9 +39,15 @@ def run(settings: Settings) -> None:
     launcher = make_launcher(settings, clock)
     engine = make_engine(settings.database_url, pool_size=2, application_name="muster dispatcher")
     client = make_client(settings.redis_url)
-    waker = Waker(client)
+
+    def ring_leader() -> None:
+        try:
+            wake_cycles(client)
+        except redis.RedisError as error:
+            _log.warning("wake_up_dropped", error=type(error).__name__)
+
     dispatcher = Dispatcher(
-        engine, launcher, settings.pool, clock, settings, waker.wake, holder=process_name("dispatcher")
+        engine, launcher, settings.pool, clock, settings, ring_leader, holder=process_name("dispatcher")
     )
     loop = DispatcherLoop(dispatcher, settings, clock, stop=stop)
     launcher.on_change(loop.wake)
@@ -49,7 +55,6 @@ def run(settings: Settings) -> None:
         loop.run()
     finally:
         dispatcher.close()
-        waker.close()
         launcher.stop()
         client.close()
         engine.dispose()

@@ -198,7 +198,7 @@ class Site:
     def _admit(self, unit: Unit, spec: GroupSpec | None, seats: Sequence[Seat], *, first_member: int) -> None:
         now = self.clock.now()
         nodes = self.node_ids()
-        places = [
+        places: list[Any] = [
             [first_member + number, 0, nodes[name], list(devices)]
             for number, (name, devices) in enumerate(seats)
         ]
