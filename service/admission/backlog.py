@@ -4,14 +4,15 @@ what classes and admissions cost and not what waits."""
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
 from service.admission.world import PendingUnit
 
 #: Priority (negated), submission in microseconds, group, first index, unit: the one order of
-#: listing, position and admission.
-Key = tuple[int, int, int, int, int]
+#: listing, position and admission. Then what is asked most, the unit being unique: its shape, and
+#: whether it is plain, which is neither held nor ever backing off.
+Key = tuple[int, int, int, int, int, int, bool]
 ClassId = tuple[int, int]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -22,7 +23,8 @@ _BULK = 64
 
 def key_of(row: PendingUnit) -> Key:
     submitted = (row.submitted_at - _EPOCH) // _MICROSECOND
-    return (-row.priority, submitted, row.group_id, row.first_index, row.id)
+    is_plain = not row.is_held and row.backoff_until is None
+    return (-row.priority, submitted, row.group_id, row.first_index, row.id, row.shape_id, is_plain)
 
 
 class Backlog:
@@ -60,12 +62,6 @@ class Backlog:
                 insort(self._backoffs, (row.backoff_until, row.id))
         for keys in touched.values():
             keys.sort()
-
-    def class_rows(self, class_id: ClassId) -> Iterator[PendingUnit]:
-        return (self.rows[key[4]] for key in self.classes[class_id])
-
-    def queue_rows(self, queue_id: int) -> Iterator[PendingUnit]:
-        return (self.rows[key[4]] for key in self.queues.get(queue_id, ()))
 
     def next_backoff_end(self, now: datetime) -> datetime | None:
         """The earliest end of a backoff after `now`, of rows that nobody holds."""

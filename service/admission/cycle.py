@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from service.admission.backlog import ClassId
+from service.admission.backlog import ClassId, Key
 from service.admission.explain import Explainer
 from service.admission.fit import Fitter
-from service.admission.ordering import Head, Heads
+from service.admission.ordering import Heads
 from service.admission.plan import Plan
 from service.admission.quota import QuotaBook
 from service.admission.resident import World
@@ -22,7 +22,7 @@ class Outcome:
     `finished`: rows of which nothing waits any more."""
 
     blocked: set[ClassId] = field(default_factory=set)
-    holding: dict[int, Head] = field(default_factory=dict)
+    holding: dict[int, Key] = field(default_factory=dict)
     finished: set[int] = field(default_factory=set)
 
 
@@ -59,15 +59,17 @@ def _fit_in_order(world: World, heads: Heads, fitter: Fitter) -> Outcome:
     queue it blocks the queue, unless it could never fit."""
     outcome = Outcome()
     while head := heads.pop():
-        queue_id, shape_id = head.class_id
+        key, class_id, _ = head
+        queue_id, shape_id = class_id
         if queue_id in outcome.holding:
             continue
-        if fitter.fit(head.row) == 0:
-            outcome.finished.add(head.row.id)
+        row = world.pending[key[4]]
+        if fitter.fit(row) == 0:
+            outcome.finished.add(row.id)
             heads.push_next(head)
             continue
-        outcome.blocked.add(head.class_id)
+        outcome.blocked.add(class_id)
         queue = world.configuration.queues[queue_id]
         if queue.order is Order.STRICT and world.feasibility.fits(shape_id, world.shapes[shape_id], queue):
-            outcome.holding[queue_id] = head
+            outcome.holding[queue_id] = key
     return outcome

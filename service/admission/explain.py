@@ -9,21 +9,20 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from datetime import datetime
 
-from service.admission.backlog import ClassId
+from service.admission.backlog import ClassId, Key
 from service.admission.eligibility import is_open
 from service.admission.findings import explain_places
 from service.admission.fit import Fitter
-from service.admission.memory import Verdict
+from service.admission.memory import ClassMemo, Verdict
 from service.admission.never import explain_never
 from service.admission.order_view import QueueView
-from service.admission.ordering import Head
 from service.admission.plan import Blocker, QueueVerdict
 from service.admission.query import ShapeQuery
-from service.admission.quota import QuotaBook, gpus_by_model
+from service.admission.quota import QuotaBook
 from service.admission.resident import World
 from service.admission.world import Queue
 from service.domain.reasons import Code, rank
-from service.domain.resources import CPUS, MEMORY
+from service.domain.resources import CPUS, MAX_QUOTA, MEMORY
 
 _NO_NODES: Verdict = (Blocker(code=Code.NODES_UNAVAILABLE),)
 _QUEUE_MISSING: Verdict = (Blocker(code=Code.QUEUE_MISSING),)
@@ -41,7 +40,7 @@ class Explainer:
         self._shapes: dict[tuple[int, bool], Verdict] = {}
 
     def explain(
-        self, blocked: Collection[ClassId], holding: Mapping[int, Head], finished: Collection[int]
+        self, blocked: Collection[ClassId], holding: Mapping[int, Key], finished: Collection[int]
     ) -> tuple[dict[int, QueueVerdict], dict[str, int]]:
         """A verdict for each queue, and the numbers that they share."""
         world = self._world
@@ -71,17 +70,40 @@ class Explainer:
         if queue is None:
             return _QUEUE_MISSING
         query = self._fitter.query(shape_id)
-        own = self._own(queue, shape_id, query, is_blocked)
+        never = self._never(class_id, queue)
+        exceeded = self._exceeded(queue, shape_id, query, is_blocked)
+        self._count_quota(queue_id, exceeded)
         is_tried = is_blocked and self._fitter.has_missed(shape_id)
         shape = self._shape_verdict(shape_id, query, is_tried)
-        if any(blocker.code is Code.NO_MATCHING_FLAVOR for blocker in own):
-            # Amounts on no node at all say nothing.
-            shape = ()
-        if known := self._world.memory.find_class(class_id, shape, own):
-            return known
-        merged = tuple(sorted((*own, *shape), key=lambda blocker: rank(blocker.code)))
-        self._world.memory.keep_class(class_id, shape, own, merged)
+        known = self._world.memory.classes.get(class_id)
+        if known is not None and known.shape is shape and known.exceeded == exceeded:
+            return known.merged
+        merged = self._merge(queue, query, never, exceeded, shape)
+        self._world.memory.classes[class_id] = ClassMemo(shape, exceeded, merged)
         return merged
+
+    def _merge(
+        self, queue: Queue, query: ShapeQuery, never: Verdict, exceeded: tuple[str, ...], shape: Verdict
+    ) -> Verdict:
+        """All that binds, ranked."""
+        found = [*never, *(_quota_blocker(queue, query, resource) for resource in exceeded)]
+        if not is_open(queue):
+            scope = {"queue": queue.name, "stop": queue.stop.value}
+            found.append(Blocker(code=Code.QUEUE_STOPPED, scope=scope))
+        if all(blocker.code is not Code.NO_MATCHING_FLAVOR for blocker in never):
+            # Amounts on no node at all would say nothing.
+            found.extend(shape)
+        return tuple(sorted(found, key=lambda blocker: rank(blocker.code)))
+
+    def _never(self, class_id: ClassId, queue: Queue) -> Verdict:
+        known = self._world.memory.never.get(class_id)
+        if known is None:
+            numbers: dict[str, int] = {}
+            shape = self._world.shapes[class_id[1]]
+            never = explain_never(self._world.feasibility, class_id[1], shape, queue, numbers)
+            known = self._world.memory.never[class_id] = (never, numbers)
+        self._numbers |= known[1]
+        return known[0]
 
     def _shape_verdict(self, shape_id: int, query: ShapeQuery, is_tried: bool) -> Verdict:
         """Once in a cycle for all queues."""
@@ -95,43 +117,37 @@ class Explainer:
             self._shapes[shape_id, is_tried] = known
         return known
 
-    def _own(self, queue: Queue, shape_id: int, query: ShapeQuery, is_blocked: bool) -> Verdict:
-        """What binds the class in its queue: the queue's stop, its quota, and never fitting."""
-        found: list[Blocker] = []
-        if not is_open(queue):
-            found.append(
-                Blocker(code=Code.QUEUE_STOPPED, scope={"queue": queue.name, "stop": queue.stop.value})
-            )
-        exceeded = self._quota.exceeded(queue.id, query)
+    def _exceeded(self, queue: Queue, shape_id: int, query: ShapeQuery, is_blocked: bool) -> tuple[str, ...]:
+        """Resources of which the queue has too little quota left."""
+        exceeded = self._quota.exceeded(queue.id, shape_id, query)
         if is_blocked and not exceeded and not self._fitter.would_miss(shape_id):
             # It has places, on models for which the queue has no quota left.
-            exceeded = self._without_room(queue, query)
-        found.extend(self._quota_blocker(queue, query, resource) for resource in exceeded)
-        found.extend(
-            explain_never(
-                self._world.feasibility, shape_id, self._world.shapes[shape_id], queue, self._numbers
-            )
-        )
-        return tuple(found)
+            caps = self._quota.caps(queue.id, query)
+            return tuple(model for model in query.models if query.most[model] > caps.get(model, MAX_QUOTA))
+        return exceeded
 
-    def _without_room(self, queue: Queue, query: ShapeQuery) -> tuple[str, ...]:
-        caps = self._quota.caps(queue.id, query)
-        return tuple(
-            sorted(model for model, gpus in gpus_by_model(query).items() if gpus > caps.get(model, gpus))
-        )
+    def _count_quota(self, queue_id: int, exceeded: tuple[str, ...]) -> None:
+        for resource in exceeded:
+            self._numbers[_used_key(queue_id, resource)] = self._quota.used(queue_id, resource)
+            self._numbers[_limit_key(queue_id, resource)] = self._quota.ceiling(queue_id, resource) or 0
 
-    def _quota_blocker(self, queue: Queue, query: ShapeQuery, resource: str) -> Blocker:
-        used_key, limit_key = f"used:{queue.id}:{resource}", f"ceiling:{queue.id}:{resource}"
-        self._numbers[used_key] = self._quota.used(queue.id, resource)
-        self._numbers[limit_key] = self._quota.ceiling(queue.id, resource) or 0
-        scope = {"queue": queue.name, "resource": resource}
-        if resource not in (CPUS, MEMORY):
-            scope |= {"resource": "gpus", "flavor": resource}
-        needs = {CPUS: query.total.cpus_milli, MEMORY: query.total.memory_mib, **gpus_by_model(query)}
-        return Blocker(
-            code=Code.QUOTA_EXCEEDED,
-            need=needs[resource],
-            have_key=used_key,
-            limit_key=limit_key,
-            scope=scope,
-        )
+
+def _quota_blocker(queue: Queue, query: ShapeQuery, resource: str) -> Blocker:
+    scope = {"queue": queue.name, "resource": resource}
+    if resource not in (CPUS, MEMORY):
+        scope |= {"resource": "gpus", "flavor": resource}
+    return Blocker(
+        code=Code.QUOTA_EXCEEDED,
+        need=query.most[resource],
+        have_key=_used_key(queue.id, resource),
+        limit_key=_limit_key(queue.id, resource),
+        scope=scope,
+    )
+
+
+def _used_key(queue_id: int, resource: str) -> str:
+    return f"used:{queue_id}:{resource}"
+
+
+def _limit_key(queue_id: int, resource: str) -> str:
+    return f"ceiling:{queue_id}:{resource}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from service.admission.backlog import ClassId
 from service.admission.plan import Blocker, QueueVerdict
@@ -23,26 +24,29 @@ class QueueMemo:
     value: QueueVerdict
 
 
+class ClassMemo(NamedTuple):
+    """A class's verdict and what it was made from."""
+
+    shape: Verdict
+    exceeded: tuple[str, ...]
+    merged: Verdict
+
+
 class Memory:
-    """Equal verdicts are one object from cycle to cycle, so that comparing them costs nothing."""
+    """Equal verdicts are one object from cycle to cycle, so that comparing them costs nothing.
+    It ends with its configuration."""
 
     def __init__(self) -> None:
         self.queues: dict[int, QueueMemo] = {}
+        self.classes: dict[ClassId, ClassMemo] = {}
+        #: Why a class never fits, and the numbers that say so: nothing but configuration.
+        self.never: dict[ClassId, tuple[Verdict, dict[str, int]]] = {}
         self._shapes: dict[tuple[int, bool], Verdict] = {}
-        self._classes: dict[ClassId, tuple[Verdict, Verdict, Verdict]] = {}
 
     def same_shape(self, shape_id: int, is_tried: bool, verdict: Verdict) -> Verdict:
-        """The object that stood for an equal verdict of the shape in the last cycle."""
+        """The object that stood for an equal verdict of the shape in an earlier cycle."""
         known = self._shapes.get((shape_id, is_tried))
         if known == verdict:
             return known
         self._shapes[shape_id, is_tried] = verdict
         return verdict
-
-    def find_class(self, class_id: ClassId, shape: Verdict, own: Verdict) -> Verdict | None:
-        """The merged verdict, if it was made from the same parts."""
-        known = self._classes.get(class_id)
-        return known[2] if known is not None and known[0] is shape and known[1] == own else None
-
-    def keep_class(self, class_id: ClassId, shape: Verdict, own: Verdict, merged: Verdict) -> None:
-        self._classes[class_id] = (shape, own, merged)

@@ -3,12 +3,14 @@ considers it, each row with the verdict of its class."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Collection, Mapping
 from datetime import datetime
+from operator import is_
 
-from service.admission.eligibility import is_open
+from service.admission.backlog import Key
+from service.admission.eligibility import is_eligible, is_open
 from service.admission.memory import QueueMemo, Verdict
-from service.admission.ordering import Head
 from service.admission.plan import Blocker, QueueVerdict, Waiting
 from service.admission.resident import World
 from service.domain.reasons import Code
@@ -26,7 +28,7 @@ class QueueView:
         self._finished = finished
         self._admitted = admitted
 
-    def verdict(self, queue_id: int, by_shape: Mapping[int, Verdict], holding: Head | None) -> QueueVerdict:
+    def verdict(self, queue_id: int, by_shape: Mapping[int, Verdict], holding: Key | None) -> QueueVerdict:
         """`by_shape`: the verdict of each class; `holding`: the blocked head of a strict queue."""
         turn = self._turn(queue_id, holding)
         verdicts = tuple(by_shape.values())
@@ -53,41 +55,54 @@ class QueueView:
             and (known.good_until is None or self._now < known.good_until)
             and known.turn == turn
             and len(known.verdicts) == len(verdicts)
-            and all(old is new for old, new in zip(known.verdicts, verdicts, strict=True))
+            and all(map(is_, known.verdicts, verdicts))
         )
 
-    def _turn(self, queue_id: int, holding: Head | None) -> Verdict:
+    def _turn(self, queue_id: int, holding: Key | None) -> Verdict:
         if holding is None:
             return ()
         queue = self._world.configuration.queues[queue_id]
-        holder = holding.row.public_id
+        holder = self._world.pending[holding[4]].public_id
         return (Blocker(code=Code.WAITING_FOR_TURN, scope={"queue": queue.name}, holders=(holder,)),)
 
     def _build(
-        self, queue_id: int, by_shape: Mapping[int, Verdict], turn: Verdict, holding: Head | None
+        self, queue_id: int, by_shape: Mapping[int, Verdict], turn: Verdict, holding: Key | None
     ) -> tuple[QueueVerdict, datetime | None]:
-        is_closed = not is_open(self._world.configuration.queues.get(queue_id))
-        indexes = {shape_id: index for index, shape_id in enumerate(by_shape)}
+        """The verdict, and until when it is good: the next end of a backoff in the queue."""
+        keys = self._world.backlog.queues.get(queue_id, [])
+        if queue_id in self._admitted:
+            keys = [key for key in keys if key[4] not in self._finished]
         verdicts = list(by_shape.values())
-        behind: dict[int, int] = {}
+        ahead = {shape_id: index for index, shape_id in enumerate(by_shape)}
+        split = len(keys)
         order: list[Waiting] = []
-        good_until: datetime | None = None
-        is_behind = False
-        for row in self._world.backlog.queue_rows(queue_id):
-            if row.id in self._finished:
-                continue
-            is_backing_off = row.backoff_until is not None and row.backoff_until > self._now
-            if is_backing_off and row.backoff_until is not None:
-                good_until = min(good_until or row.backoff_until, row.backoff_until)
-            is_eligible = not (is_closed or row.is_held or is_backing_off)
-            index = indexes[row.shape_id]
-            if is_behind and is_eligible:
-                if row.shape_id not in behind:
-                    behind[row.shape_id] = len(verdicts)
-                    verdicts.append((*verdicts[index], *turn))
-                index = behind[row.shape_id]
-            order.append(
-                Waiting(group_id=row.group_id, unit_id=row.id, verdict=index, is_eligible=is_eligible)
-            )
-            is_behind = is_behind or (holding is not None and row.id == holding.row.id)
-        return QueueVerdict(queue_id=queue_id, order=tuple(order), verdicts=tuple(verdicts)), good_until
+        if holding is not None:
+            split = bisect_right(keys, holding)
+            behind = {shape_id: index + len(verdicts) for shape_id, index in ahead.items()}
+            verdicts.extend([(*verdict, *turn) for verdict in verdicts])
+            order = self._entries(queue_id, keys[split:], ahead, behind)
+        order = self._entries(queue_id, keys[:split], ahead, ahead) + order
+        ends = [until for key in keys if not key[6] and (until := self._backoff_end(key)) is not None]
+        value = QueueVerdict(queue_id=queue_id, order=tuple(order), verdicts=tuple(verdicts))
+        return value, min(ends, default=None)
+
+    def _entries(
+        self, queue_id: int, keys: list[Key], ahead: Mapping[int, int], indexes: Mapping[int, int]
+    ) -> list[Waiting]:
+        """`indexes`: verdict by shape; `ahead`: for rows that are not eligible and have no turn."""
+        if not is_open(self._world.configuration.queues.get(queue_id)):
+            return [_entry(key, ahead[key[5]], is_eligible=False) for key in keys]
+        return [
+            Waiting(group_id=group_id, unit_id=unit_id, verdict=indexes[shape_id], is_eligible=True)
+            if is_plain or is_eligible(self._world.pending[unit_id], self._now)
+            else Waiting(group_id=group_id, unit_id=unit_id, verdict=ahead[shape_id], is_eligible=False)
+            for _, _, group_id, _, unit_id, shape_id, is_plain in keys
+        ]
+
+    def _backoff_end(self, key: Key) -> datetime | None:
+        until = self._world.pending[key[4]].backoff_until
+        return until if until is not None and until > self._now else None
+
+
+def _entry(key: Key, verdict: int, *, is_eligible: bool) -> Waiting:
+    return Waiting(group_id=key[2], unit_id=key[4], verdict=verdict, is_eligible=is_eligible)

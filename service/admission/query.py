@@ -3,13 +3,13 @@ suffice before looking is worth anything."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from service.admission.field import Field
 from service.admission.filters import Filter, filter_of
-from service.domain.resources import Resources
+from service.domain.resources import CPUS, MEMORY, Resources
 from service.domain.shape import RoleShape, Shape
 
 #: The model of roles that use no GPU. It is no flavor and no quota knows it.
@@ -48,7 +48,8 @@ class Check:
 class ShapeQuery:
     """`roles` in the order in which they are placed: most GPUs first, then most CPUs, so that
     members without GPUs do not take what the others need. An independent shape asks for one
-    member at a time. `fields` are all fields that it looks into."""
+    member at a time. `fields` are all fields that it looks into; `most` is, by quota resource, the
+    most that one unit would take of it."""
 
     shape: Shape
     roles: tuple[RoleQuery, ...]
@@ -56,6 +57,7 @@ class ShapeQuery:
     checks: tuple[Check, ...]
     fields: tuple[Field, ...]
     models: tuple[str, ...]
+    most: Mapping[str, int]
 
     def grown(self) -> int:
         return sum(field.grown for field in self.fields)
@@ -92,7 +94,18 @@ def compile_query(capacity: Fields, shape: Shape) -> ShapeQuery:
         checks=checks,
         fields=tuple(fields.values()),
         models=tuple(sorted({model for role in roles for model in role.models if model != NO_MODEL})),
+        most=_most(shape, roles),
     )
+
+
+def _most(shape: Shape, roles: Iterable[RoleQuery]) -> dict[str, int]:
+    total = shape.total()
+    most = {CPUS: total.cpus_milli, MEMORY: total.memory_mib}
+    for role in roles:
+        for model in role.models:
+            if model != NO_MODEL:
+                most[model] = most.get(model, 0) + role.count * role.requests.gpus
+    return most
 
 
 def _role_query(capacity: Fields, position: int, role: RoleShape, shape: Shape) -> RoleQuery:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from service.admission.query import NO_MODEL, ShapeQuery
+from service.admission.query import ShapeQuery
 from service.admission.world import Queue
 from service.domain.resources import CPUS, MEMORY
 
@@ -19,6 +19,9 @@ class QuotaBook:
         self._queues = queues
         self._used = used
         self._added: Usage = {}
+        #: Answers that hold until the queue is charged again.
+        self._rooms: dict[int, dict[str, int | None]] = {}
+        self._exceeded: dict[int, dict[int, tuple[str, ...]]] = {}
 
     def used(self, queue_id: int, resource: str) -> int:
         added = self._added.get(queue_id)
@@ -30,27 +33,40 @@ class QuotaBook:
     def headroom(self, queue_id: int, resource: str) -> int | None:
         """How much more the queue may take, None for no bound; 0 also where it holds too much
         because its quota was lowered."""
-        ceiling = self.ceiling(queue_id, resource)
-        return None if ceiling is None else max(0, ceiling - self.used(queue_id, resource))
+        rooms = self._rooms.setdefault(queue_id, {})
+        if resource not in rooms:
+            ceiling = self.ceiling(queue_id, resource)
+            rooms[resource] = None if ceiling is None else max(0, ceiling - self.used(queue_id, resource))
+        return rooms[resource]
 
     def charge(self, queue_id: int, usage: Mapping[str, int]) -> None:
         added = self._added.setdefault(queue_id, {})
         for resource, amount in usage.items():
             added[resource] = added.get(resource, 0) + amount
+        self._rooms.pop(queue_id, None)
+        self._exceeded.pop(queue_id, None)
 
     def caps(self, queue_id: int, query: ShapeQuery) -> dict[str, int]:
         """GPUs by model that the queue may still take, for models that its quota bounds."""
         rooms = {model: self.headroom(queue_id, model) for model in query.models}
         return {model: room for model, room in rooms.items() if room is not None}
 
-    def exceeded(self, queue_id: int, query: ShapeQuery) -> tuple[str, ...]:
+    def exceeded(self, queue_id: int, shape_id: int, query: ShapeQuery) -> tuple[str, ...]:
         """Resources for which one unit is too much, whichever model it takes. Empty: the quota
         has room for it, though perhaps not on the models that are free."""
-        found = [
-            resource
-            for resource, need in ((CPUS, query.total.cpus_milli), (MEMORY, query.total.memory_mib))
-            if (room := self.headroom(queue_id, resource)) is not None and need > room
+        known = self._exceeded.setdefault(queue_id, {})
+        if shape_id not in known:
+            known[shape_id] = self._find_exceeded(queue_id, query)
+        return known[shape_id]
+
+    def _find_exceeded(self, queue_id: int, query: ShapeQuery) -> tuple[str, ...]:
+        rooms = {resource: self.headroom(queue_id, resource) for resource in query.most}
+        short = [
+            resource for resource, room in rooms.items() if room is not None and query.most[resource] > room
         ]
+        if not short:
+            return ()
+        found = [resource for resource in short if resource in (CPUS, MEMORY)]
         found.extend(exceeded_models(query, self.caps(queue_id, query)))
         return tuple(found)
 
@@ -76,16 +92,6 @@ def is_within_ceilings(queue: Queue, query: ShapeQuery) -> bool:
     return all(
         need <= bound for resource, need in needs if (bound := queue.quota.ceiling(resource)) is not None
     )
-
-
-def gpus_by_model(query: ShapeQuery) -> dict[str, int]:
-    """The most GPUs of each model that one unit would take."""
-    gpus: dict[str, int] = {}
-    for role in query.roles:
-        for model in role.models:
-            if model != NO_MODEL:
-                gpus[model] = gpus.get(model, 0) + role.count * role.requests.gpus
-    return gpus
 
 
 def exceeded_models(query: ShapeQuery, caps: Mapping[str, int]) -> tuple[str, ...]:
