@@ -19,6 +19,10 @@ settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "here")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--scenarios", metavar="DIR", help="run the scenario files of DIR instead of our own")
+
+
 @pytest.fixture(scope="session")
 def run_folder() -> Iterator[Path]:
     """The folder of this test process's own servers."""
