@@ -122,7 +122,8 @@ class Transport:
 
 def segment(text: str) -> str:
     """`text` as one part of a path, whatever it holds."""
-    return quote(text, safe="")
+    # A dot or two alone would be taken for a folder.
+    return text.replace(".", "%2E") if text in {".", ".."} else quote(text, safe="")
 
 
 def _api_error(answer: httpx2.Response) -> ApiError:
