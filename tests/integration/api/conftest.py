@@ -17,6 +17,7 @@ from service.inventory.client import make_client
 from service.settings import Settings
 from service.store.engine import make_engine
 from tests.integration.api.callers import Callers
+from tests.integration.api.cluster import Cluster
 
 ADMIN_KEY = "an-admin-key-for-tests"
 
@@ -69,3 +70,11 @@ def operator(callers: Callers) -> TestClient[Litestar]:
 @pytest.fixture
 def user(callers: Callers) -> TestClient[Litestar]:
     return callers.make(KeyRole.USER)
+
+
+@pytest.fixture
+def cluster(settings: Settings, engine: Engine, redis: Redis) -> Iterator[Cluster]:
+    """One node with four GPUs."""
+    cluster = Cluster(settings, engine, redis)
+    yield cluster
+    cluster.close()
