@@ -74,7 +74,7 @@ def _handler(script: ScriptedServer) -> type[BaseHTTPRequestHandler]:
             self.end_headers()
             self.wfile.write(answer.body)
 
-        do_GET = do_POST = do_DELETE = do_PATCH = answer
+        do_GET = do_POST = do_DELETE = do_PATCH = answer  # noqa: N815 - the names that the library calls
 
         def log_message(self, *_: object) -> None:
             """Say nothing."""

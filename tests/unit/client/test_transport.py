@@ -6,10 +6,12 @@ import json
 import socket
 import time
 
+import msgspec
 import pytest
 
 from service.client import ApiError, Client, Unintelligible, Unreachable
 from service.client.address import Address
+from service.client.groups import GroupBrief
 from tests.unit.client.scripted import Answer, serving
 
 QUEUE = json.dumps(
@@ -62,9 +64,11 @@ def test_a_server_that_says_how_long_to_wait_is_believed_within_bounds() -> None
 
 
 def test_repeating_ends_with_the_error() -> None:
-    with serving(problem(503, detail="Redis does not answer.")) as (server, client):
-        with pytest.raises(ApiError, match="Redis does not answer") as caught:
-            client.queues.list()
+    with (
+        serving(problem(503, detail="Redis does not answer.")) as (server, client),
+        pytest.raises(ApiError, match="Redis does not answer") as caught,
+    ):
+        client.queues.list()
     assert caught.value.status == 503
     assert len(server.asked) == 3
 
@@ -77,9 +81,8 @@ def test_making_a_queue_is_not_repeated(first: Answer) -> None:
 
 
 def test_a_submit_is_repeated_with_the_same_key() -> None:
-    with serving(Answer(cuts=True), problem(422, detail="no")) as (server, client):
-        with pytest.raises(ApiError):
-            client.submit({"name": "a"})
+    with serving(Answer(cuts=True), problem(422, detail="no")) as (server, client), pytest.raises(ApiError):
+        client.submit({"name": "a"})
     keys = [asked.headers["Idempotency-Key"] for asked in server.asked]
     assert len(keys) == 2
     assert keys[0] == keys[1]
@@ -97,9 +100,11 @@ def test_two_submits_have_different_keys_unless_one_is_given() -> None:
 
 def test_a_problem_becomes_an_error_with_its_fields() -> None:
     errors = [{"field": "roles[0].count", "message": "Must be at least 1."}]
-    with serving(problem(422, detail="The group breaks a rule.", errors=errors)) as (_, client):
-        with pytest.raises(ApiError) as caught:
-            client.submit({})
+    with (
+        serving(problem(422, detail="The group breaks a rule.", errors=errors)) as (_, client),
+        pytest.raises(ApiError) as caught,
+    ):
+        client.submit({})
     error = caught.value
     assert (error.status, error.title, error.detail) == (422, "No", "The group breaks a rule.")
     assert [(wrong.field, wrong.message) for wrong in error.errors] == [
@@ -108,9 +113,11 @@ def test_a_problem_becomes_an_error_with_its_fields() -> None:
 
 
 def test_an_error_that_is_no_problem_has_its_status_at_least() -> None:
-    with serving(Answer(404, b"<html>nothing here")) as (_, client):
-        with pytest.raises(ApiError, match="Not Found"):
-            client.get("x")
+    with (
+        serving(Answer(404, b"<html>nothing here")) as (_, client),
+        pytest.raises(ApiError, match="Not Found"),
+    ):
+        client.get("x")
 
 
 @pytest.mark.parametrize("body", [b"hello", b"[]", b'{"queues": 1}', b"\xff"])
@@ -145,26 +152,7 @@ def test_a_proxy_of_the_environment_is_not_asked_for_this_machine(monkeypatch: p
 
 
 def test_pages_are_asked_for_as_they_are_wanted() -> None:
-    brief = dict.fromkeys(
-        [
-            "id",
-            "name",
-            "tenant",
-            "owner",
-            "priority",
-            "scheduling",
-            "status",
-            "units",
-            "position",
-            "attempt",
-            "submitted_at",
-            "admitted_at",
-            "ended_at",
-            "cause",
-            "message",
-            "labels",
-        ]
-    )
+    brief: dict[str, object] = {field.name: None for field in msgspec.structs.fields(GroupBrief)}
     brief |= {"queue": "q", "is_waiting": True, "wanted_members": 1, "wanted_gpus": 1}
     pages = [
         Answer(body=json.dumps({"groups": [brief, brief], "cursor": cursor}).encode())
@@ -186,7 +174,8 @@ def test_pages_are_asked_for_as_they_are_wanted() -> None:
 
 STREAM = (
     b': hello\n\nid: 7\nevent: Submitted\ndata: {"id": 7, "at": "2026-03-04T12:00:00Z", "kind": "Submitted",'
-    b' "actor": "u", "member": null, "node": null, "attempt": 1, "generation": null, "cause": null, "data": null}\n\n'
+    b' "actor": "u", "member": null, "node": null, "attempt": 1, "generation": null, "cause": null,'
+    b' "data": null}\n\n'
 )
 
 
@@ -194,7 +183,7 @@ def test_a_stream_of_events_ends_when_the_server_says_so() -> None:
     with serving(Answer(body=STREAM + b"event: end\ndata: {}\n\n")) as (server, client):
         events = list(client.events("g").follow(after=5))
     assert [event.id for event in events] == [7]
-    assert server.asked[0].headers["Last-Event-Id"] == "5"
+    assert server.asked[0].headers["Last-Event-ID"] == "5"
 
 
 def test_a_stream_that_breaks_off_is_an_error() -> None:
