@@ -20,7 +20,7 @@ from service.api.deps import (
 )
 from service.api.schemas.group import BatchRequest, GroupRequest
 from service.api.schemas.group_answer import GroupAnswer, GroupPageAnswer, brief_answer, group_answer
-from service.api.schemas.group_filter import CursorText, LabelTexts, Limit, Text, labels_of
+from service.api.schemas.group_filter import CursorText, LabelTexts, Limit, NameText, Text, labels_of
 from service.api.schemas.group_paging import cursor_of, key_of
 from service.api.schemas.group_reading import read_group, read_groups
 from service.api.schemas.group_submit import (
@@ -117,7 +117,7 @@ class GroupsController(Controller):
         queue: Text = None,
         statuses: Annotated[list[Status] | None, QueryParameter(name="status", max_items=9)] = None,
         owner: Text = None,
-        group_name: Annotated[Text, QueryParameter(name="name")] = None,
+        group_name: NameText = None,
         labels: LabelTexts = None,
         waiting: FromQuery[bool | None] = None,
         order: FromQuery[ListOrder | None] = None,
