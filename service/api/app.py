@@ -11,6 +11,7 @@ from contextlib import AbstractAsyncContextManager
 import structlog
 from litestar import Litestar
 from litestar.concurrency import set_asyncio_executor, sync_to_thread
+from litestar.datastructures import State
 from litestar.types import ControllerRouterHandler
 from redis import Redis
 from sqlalchemy import Engine
@@ -18,7 +19,8 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from service.api.auth import Authentication, KeyRing
 from service.api.bells import Bells
-from service.api.controllers import health
+from service.api.boundaries import Boundaries
+from service.api.controllers import document, health, metrics
 from service.api.controllers.events import EventsController
 from service.api.controllers.explanations import ExplanationsController
 from service.api.controllers.groups import GroupsController
@@ -29,6 +31,7 @@ from service.api.controllers.nodes import NodesController
 from service.api.controllers.queues import QueuesController
 from service.api.deps import dependencies
 from service.api.event_hub import EventHub
+from service.api.metrics import RequestTimes
 from service.api.problems import HANDLERS
 from service.clock import Clock, SystemClock
 from service.inventory.client import make_client
@@ -46,6 +49,8 @@ _ADMIN_KEY_RETRY_SECONDS = 1.0
 ROUTES: tuple[ControllerRouterHandler, ...] = (
     health.get_health,
     health.get_readiness,
+    metrics.get_metrics,
+    document.get_openapi,
     GroupsController,
     ExplanationsController,
     EventsController,
@@ -54,6 +59,20 @@ ROUTES: tuple[ControllerRouterHandler, ...] = (
     NodesController,
     InventoryController,
     KeysController,
+)
+
+#: What handlers may ask for by name, besides the principal.
+PARTS = (
+    "engine",
+    "redis",
+    "bells",
+    "clock",
+    "settings",
+    "key_ring",
+    "box",
+    "configuration",
+    "request_times",
+    "hub",
 )
 
 _log = structlog.get_logger("muster.api")
@@ -79,7 +98,8 @@ def create_app(
     clock = clock or SystemClock()
     ring, bells = KeyRing(engine), Bells(redis)
     hub = EventHub(engine, most=settings.max_streams)
-    set_asyncio_executor(ThreadPoolExecutor(settings.api_pool_size, thread_name_prefix="handler"))
+    executor = ThreadPoolExecutor(settings.api_pool_size, thread_name_prefix="handler")
+    set_asyncio_executor(executor)
     parts = {
         "engine": engine,
         "redis": redis,
@@ -89,19 +109,21 @@ def create_app(
         "key_ring": ring,
         "box": open_box(key=settings.secret_key, data=settings.data),
         "configuration": KnownConfiguration(),
+        "request_times": RequestTimes(),
         "hub": hub,
     }
     return Litestar(
         route_handlers=ROUTES,
         dependencies=dependencies(parts),
-        middleware=[Authentication(ring)],
+        middleware=[Boundaries(), Authentication(ring)],
+        state=State({"request_times": parts["request_times"]}),
         exception_handlers=HANDLERS,
         return_dto=None,
         request_max_body_size=MAX_BODY_BYTES,
         openapi_config=None,
         logging_config=None,
         lifespan=[
-            _closing(engine if own_engine else None),
+            _closing(engine if own_engine else None, executor),
             _ringing(bells),
             _streaming(hub),
             _knowing_the_admin(engine, settings, clock),
@@ -112,10 +134,11 @@ def create_app(
 Lifespan = Callable[[Litestar], AbstractAsyncContextManager[None]]
 
 
-def _closing(engine: Engine | None) -> Lifespan:
+def _closing(engine: Engine | None, executor: ThreadPoolExecutor) -> Lifespan:
     @contextlib.asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncGenerator[None]:
         yield
+        executor.shutdown(wait=False)
         if engine is not None:
             engine.dispose()
 
@@ -148,10 +171,10 @@ def _knowing_the_admin(engine: Engine, settings: Settings, clock: Clock) -> Life
         try:
             is_valid = ensure_admin_key(engine, admin_key(settings), now=clock.now())
         except SQLAlchemyError as error:
-            _log.warning("the admin's key is not stored yet", error=type(error).__name__)
+            _log.warning("admin_key_not_stored", error=type(error).__name__)
             return False
         if not is_valid:
-            _log.warning("the admin's key was revoked: remove admin.key and start again for a new one")
+            _log.warning("admin_key_revoked", hint="remove admin.key and start again for a new one")
         return True
 
     async def keep_trying() -> None:

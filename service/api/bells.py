@@ -75,4 +75,4 @@ class Bells:
             if pools:
                 jobs.ring_all_dispatchers(self._redis, sorted(pools))
         except RedisError as error:
-            _log.warning("a wake-up was dropped: redis does not answer", error=type(error).__name__)
+            _log.warning("wake_up_dropped", error=type(error).__name__)

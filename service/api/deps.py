@@ -17,6 +17,7 @@ from sqlalchemy import Engine
 from service.api.auth import KeyRing
 from service.api.bells import Bells
 from service.api.event_hub import EventHub
+from service.api.metrics import RequestTimes
 from service.clock import Clock
 from service.domain.principal import Principal
 from service.operations.configuration import KnownConfiguration
@@ -34,6 +35,7 @@ KeyRingDep: TypeAlias = NamedDependency[SkipValidation[KeyRing]]
 BoxDep: TypeAlias = NamedDependency[SkipValidation[SecretBox]]
 KnownConfigurationDep: TypeAlias = NamedDependency[SkipValidation[KnownConfiguration]]
 EventHubDep: TypeAlias = NamedDependency[SkipValidation[EventHub]]
+RequestTimesDep: TypeAlias = NamedDependency[SkipValidation[RequestTimes]]
 #: Who calls; only on routes that need a key.
 PrincipalDep: TypeAlias = NamedDependency[SkipValidation[Principal]]
 

@@ -101,6 +101,8 @@ _HTTP_KINDS = {
     405: Kind("method-not-allowed", 405, "The method is not allowed here"),
     413: Kind("body-too-large", 413, "The body is too large"),
 }
+#: Litestar's words for a connection that was closed before the whole body had come.
+_CLIENT_LEFT = "client disconnected prematurely"
 _INTERNAL = Kind("internal-error", 500, "Something went wrong in Muster")
 
 
@@ -118,6 +120,8 @@ def handle_http_exception(request: Request[Any, Any, Any], error: HTTPException)
     """What Litestar raises itself: unknown paths, wrong methods, parameters, sizes."""
     if isinstance(error, ValidationException):
         return handle_muster_error(request, _invalid_parameters(error))
+    if error.detail == _CLIENT_LEFT:
+        return problem(_HTTP_KINDS[400], "The body ended early.")
     if error.status_code >= 500:
         return handle_anything(request, error)
     kind = _HTTP_KINDS.get(error.status_code) or Kind(
@@ -127,18 +131,18 @@ def handle_http_exception(request: Request[Any, Any, Any], error: HTTPException)
 
 
 def handle_store_error(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-    _log.warning("postgresql does not answer", error=type(error).__name__)
+    _log.warning("postgresql_away", error=type(error).__name__)
     return handle_muster_error(request, StoreUnavailable("PostgreSQL does not answer in time. Try again."))
 
 
 def handle_inventory_error(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-    _log.warning("redis does not answer", error=type(error).__name__)
+    _log.warning("redis_away", error=type(error).__name__)
     return handle_muster_error(request, InventoryUnavailable("Redis does not answer in time. Try again."))
 
 
 def handle_data_error(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
     """A value that the edge should have bounded: the caller's fault, and a gap to close here."""
-    _log.error("a value passed the edge and PostgreSQL refused it", error=type(error).__name__)
+    _log.error("value_refused_by_postgresql", error=type(error).__name__)
     return handle_muster_error(request, InvalidRequest("A value of the request cannot be stored."))
 
 
@@ -148,7 +152,7 @@ def handle_recursion(request: Request[Any, Any, Any], _: RecursionError) -> Resp
 
 def handle_anything(_: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
     """What nobody foresaw: logged in full, answered without any of it."""
-    _log.error("unhandled error", exc_info=error)
+    _log.error("unhandled_error", exc_info=error)
     return problem(_INTERNAL, "Muster failed to answer this request; its log says why.", is_logged=True)
 
 

@@ -47,6 +47,10 @@ class PublishedQueue(msgspec.Struct, frozen=True, kw_only=True):
             for group, unit, verdict, eligible in rows
         ]
 
+    def verdict_numbers(self) -> array[int]:
+        """Index of the verdict of each waiting row, in their order."""
+        return _longs(self.verdict_of)
+
     def verdict_for(self, group_id: int) -> int | None:
         """Index of the verdict of the group's first waiting row, None if none was seen waiting."""
         groups = _longs(self.group_ids)

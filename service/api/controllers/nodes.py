@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Annotated, TypeAlias
+
 from litestar import Controller, get, post
-from litestar.params import FromPath, FromQuery, JSONBody
+from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 
 from service.api.auth import require_operator
 from service.api.body import StrictJson
 from service.api.deps import BellsDep, ClockDep, EngineDep, PrincipalDep
 from service.api.schemas.node import DrainRequest, NodeAnswer, NodeList, node_answer
-from service.api.wire import ShortText, seconds_of
+from service.api.wire import NO_NUL, seconds_of
 from service.operations import nodes
 from service.store.nodes import NodeFilter
+
+FilterText: TypeAlias = Annotated[str | None, QueryParameter(min_length=1, max_length=128, pattern=NO_NUL)]
 
 
 class NodesController(Controller):
@@ -23,8 +27,8 @@ class NodesController(Controller):
         self,
         engine: EngineDep,
         principal: PrincipalDep,
-        pool: FromQuery[ShortText | None] = None,
-        model: FromQuery[ShortText | None] = None,
+        pool: FilterText = None,
+        model: FilterText = None,
         is_ready: FromQuery[bool | None] = None,
         is_cordoned: FromQuery[bool | None] = None,
     ) -> NodeList:

@@ -1,0 +1,34 @@
+"""What no path and no query may hold, refused before anything else looks at it."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qsl
+
+from litestar.enums import ScopeType
+from litestar.middleware import ASGIMiddleware
+from litestar.types import ASGIApp, Receive, Scope, Send
+
+from service.domain.errors import FieldError, InvalidRequest, NotFound
+
+_NUL = "\x00"
+
+
+class Boundaries(ASGIMiddleware):
+    """PostgreSQL has no U+0000: no name in a path has one, and no filter may ask for one."""
+
+    scopes = (ScopeType.HTTP,)
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
+        if _NUL in scope["path"]:
+            raise NotFound("No name holds the character U+0000.")
+        query = scope["query_string"]
+        if b"%00" in query or b"\x00" in query:
+            _refuse(query)
+        await next_app(scope, receive, send)
+
+
+def _refuse(query: bytes) -> None:
+    pairs = parse_qsl(query.decode("latin-1"), keep_blank_values=True)
+    named = [name.replace(_NUL, "") for name, value in pairs if _NUL in name or _NUL in value]
+    errors = [FieldError(name, "Must not contain the character U+0000.") for name in named]
+    raise InvalidRequest("A parameter contains the character U+0000.", errors=errors)

@@ -1,0 +1,113 @@
+"""Numbers for /metrics, read at the time of a scrape."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection, text
+
+#: Latencies are taken from the newest events, at most so many: the read does not grow with history.
+_NEWEST_EVENTS = 20_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GpuCount:
+    """GPUs of one model. Free: neither held nor lost; a held one counts as held, lost or not."""
+
+    model: str
+    held: int
+    free: int
+    lost: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueWait:
+    """What waits in a queue, and since when the oldest of it."""
+
+    queue: str
+    groups: int
+    oldest_at: datetime
+
+
+def read_gpus(conn: Connection) -> tuple[GpuCount, ...]:
+    rows = conn.execute(
+        text(
+            "SELECT model, count(*) FILTER (WHERE is_held) AS held,"
+            " count(*) FILTER (WHERE NOT is_held AND is_lost) AS lost,"
+            " count(*) FILTER (WHERE NOT is_held AND NOT is_lost) AS free FROM ("
+            "  SELECT d.model, h.unit_id IS NOT NULL AS is_held,"
+            "         d.lost_at IS NOT NULL OR NOT n.is_ready AS is_lost"
+            "  FROM devices d JOIN nodes n ON n.id = d.node_id"
+            "  LEFT JOIN held_devices h ON h.node_id = d.node_id AND h.device = d.device"
+            ") each_device GROUP BY model ORDER BY model"
+        )
+    )
+    return tuple(GpuCount(model=row.model, held=row.held, free=row.free, lost=row.lost) for row in rows)
+
+
+def read_waits(conn: Connection) -> tuple[QueueWait, ...]:
+    """Queues in which something waits, the longest wait first."""
+    rows = conn.execute(
+        text(
+            "SELECT q.name, count(DISTINCT g.id) AS groups, min(g.submitted_at) AS oldest_at"
+            " FROM units u JOIN groups g ON g.id = u.group_id JOIN queues q ON q.id = g.queue_id"
+            " WHERE u.status = 'Pending' GROUP BY q.name ORDER BY 3"
+        )
+    )
+    return tuple(QueueWait(queue=row.name, groups=row.groups, oldest_at=row.oldest_at) for row in rows)
+
+
+def read_live(conn: Connection) -> dict[str, int]:
+    """Units that hold places, by status."""
+    rows = conn.execute(
+        text("SELECT u.status, count(*) AS units FROM attempts a JOIN units u ON u.id = a.unit_id GROUP BY 1")
+    )
+    return {row.status: row.units for row in rows}
+
+
+def read_start_seconds(conn: Connection, *, since: datetime) -> list[float]:
+    """From submission to Running, of first attempts that came to run since then."""
+    return _seconds(
+        conn,
+        "SELECT extract(epoch FROM e.at - g.submitted_at) AS seconds FROM newest e"
+        " JOIN groups g ON g.id = e.group_id"
+        " WHERE e.kind = 'Running' AND e.attempt = 1 AND e.generation IS NOT DISTINCT FROM 1",
+        since=since,
+    )
+
+
+def read_admit_seconds(conn: Connection, *, since: datetime) -> list[float]:
+    """From submission to Admitted, of first attempts that were admitted since then."""
+    return _seconds(
+        conn,
+        "SELECT extract(epoch FROM e.at - g.submitted_at) AS seconds FROM newest e"
+        " JOIN groups g ON g.id = e.group_id WHERE e.kind = 'Admitted' AND e.attempt = 1",
+        since=since,
+    )
+
+
+def read_release_seconds(conn: Connection, *, since: datetime) -> list[float]:
+    """From the decision to end an attempt to its places being free, of those that were freed since
+    then. The decision is its eviction, or the end of its last member."""
+    return _seconds(
+        conn,
+        "SELECT extract(epoch FROM e.at - decided.at) AS seconds FROM newest e CROSS JOIN LATERAL ("
+        "  SELECT coalesce(max(before.at) FILTER (WHERE before.kind = 'Evicting'), max(before.at)) AS at"
+        "  FROM events before"
+        "  WHERE before.group_id = e.group_id AND before.unit_id = e.unit_id"
+        "    AND before.attempt = e.attempt AND before.kind IN ('Evicting', 'MemberEnded')"
+        ") decided WHERE e.kind IN ('Succeeded', 'Failed', 'Cancelled', 'Requeued')"
+        " AND decided.at IS NOT NULL",
+        since=since,
+    )
+
+
+def _seconds(conn: Connection, query: str, *, since: datetime) -> list[float]:
+    newest = (
+        f"WITH newest AS (SELECT * FROM (SELECT * FROM events ORDER BY id DESC LIMIT {_NEWEST_EVENTS}) last"  # noqa: S608
+        " WHERE last.at > :since) "
+    )
+    return [
+        max(0.0, float(seconds)) for seconds in conn.execute(text(newest + query), {"since": since}).scalars()
+    ]

@@ -1,0 +1,121 @@
+"""What holds for every route, also for those that nobody has thought of yet."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from litestar import Litestar
+from litestar.routes import HTTPRoute
+from litestar.testing import TestClient
+
+from service.api.app import MAX_BODY_BYTES
+
+Client = TestClient[Litestar]
+
+PUBLIC = {"/healthz", "/readyz", "/metrics", "/openapi.json"}
+
+#: Values for parameters that a route takes only in some form.
+SAMPLES = {"key_id": "0198c0de-0000-7000-8000-000000000000", "member": "0"}
+
+
+def calls(app: Litestar) -> Iterator[tuple[str, str]]:
+    """Method and a path of every route."""
+    for route in app.routes:
+        assert isinstance(route, HTTPRoute)
+        for method in sorted(route.methods):
+            if method != "OPTIONS":
+                path = route.path_format
+                for name, value in SAMPLES.items():
+                    path = path.replace(f"{{{name}}}", value)
+                yield method, path
+
+
+def test_every_route_but_the_public_ones_needs_a_key(app: Litestar, anonymous: Client) -> None:
+    seen = set()
+    for method, path in calls(app):
+        answer = anonymous.request(method, path)
+        if path in PUBLIC:
+            assert answer.status_code == 200, (method, path, answer.text)
+        else:
+            assert answer.status_code == 401, (method, path, answer.text)
+            assert answer.headers["content-type"] == "application/problem+json"
+        seen.add(path)
+    assert seen > PUBLIC
+    assert len(seen) > 20
+
+
+def test_a_key_is_asked_for_before_the_body_is_read(app: Litestar, anonymous: Client) -> None:
+    for method, path in calls(app):
+        if path not in PUBLIC and method in {"POST", "PATCH"}:
+            assert anonymous.request(method, path, content=b"{broken").status_code == 401
+
+
+def test_no_route_answers_nonsense_with_a_500(app: Litestar, admin: Client) -> None:
+    for method, path in calls(app):
+        if "{" not in path:
+            continue
+        for name in ("nonsense", "%00", "%FF%FE", "x" * 3000, "a%2Fb", "..%2f..", "\N{SNOWMAN}"):
+            filled = path
+            while "{" in filled:
+                before, _, rest = filled.partition("{")
+                filled = before + name + rest.partition("}")[2]
+            answer = admin.request(method, filled, content=b"{}" if method in {"POST", "PATCH"} else None)
+            assert answer.status_code < 500, (method, filled[:80], answer.text)
+            if answer.status_code >= 400:
+                assert answer.headers["content-type"] == "application/problem+json"
+                assert answer.json()["status"] == answer.status_code
+
+
+BROKEN = (
+    b"",
+    b"{",
+    b"[" * 100_000,
+    b'{"name":' + b"[" * 100_000,
+    b'{"name":' + b'{"a":' * 100_000,
+    b'{"name": "\xff"}',
+    b"\xff\xfe",
+    b'{"name": "\\ud800"}',
+    b'{"name": "a\\u0000b"}',
+    b'{"name": "a\x00b"}',
+    b'{"name": 1e999}',
+    b'{"name": ' + b"9" * 10_000 + b"}",
+    b'{"name": NaN}',
+    b"null",
+    b"[]",
+    b'"text"',
+    b'{"name": "x", "name": "y", "zz": 1}',
+    b"\x1f\x8b\x08\x00",
+)
+
+
+def test_broken_bodies_are_4xx_everywhere(app: Litestar, admin: Client) -> None:
+    takers = [(method, path) for method, path in calls(app) if method in {"POST", "PATCH"}]
+    assert len(takers) >= 8
+    for method, path in takers:
+        for body in BROKEN:
+            answer = admin.request(method, path.replace("{queue_name}", "default"), content=body)
+            assert 400 <= answer.status_code < 500, (path, body[:40], answer.text)
+            assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_a_missing_body_and_a_broken_one_say_so(admin: Client) -> None:
+    for body, detail in ((b"", "A JSON body is needed."), (b"{", "The body is not valid JSON")):
+        answer = admin.post("/v1/queues", content=body)
+        assert (answer.status_code, answer.json()["type"]) == (400, "/problems/malformed-body")
+        assert answer.json()["detail"].startswith(detail)
+
+
+def test_other_media_types_are_refused(admin: Client) -> None:
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    answer = admin.post("/v1/queues", content=b"name=q", headers=headers)
+    assert (answer.status_code, answer.json()["type"]) == (415, "/problems/unsupported-media-type")
+
+
+def test_a_body_that_is_too_large_is_refused(admin: Client) -> None:
+    answer = admin.post("/v1/queues", content=b'{"name": "' + b"x" * MAX_BODY_BYTES + b'"}')
+    assert (answer.status_code, answer.json()["type"]) == (413, "/problems/body-too-large")
+
+
+def test_a_nul_in_a_filter_names_the_filter(admin: Client) -> None:
+    answer = admin.get("/v1/nodes?pool=a%00b")
+    assert (answer.status_code, answer.json()["errors"][0]["field"]) == (422, "pool")
