@@ -11,7 +11,7 @@ from typing import NoReturn
 from workers.launchers.local.orders import StartOrder
 from workers.launchers.local.prctl import die_with_parent
 
-#: What a supervisor ignores, or Python does for it: its member must see to the end what ends others.
+#: What a supervisor ignores, or Python for it. Its member gets the usual meaning back.
 IGNORED = (
     signal.SIGTERM,
     signal.SIGINT,
@@ -82,6 +82,8 @@ def _become_member(order: StartOrder, *, output: int, go: int, failure: int) -> 
 
 
 def _execute(order: StartOrder) -> None:
+    if not order.command:
+        raise ValueError("the command is empty")
     os.chdir(order.workdir)
     os.execvpe(order.command[0], order.command, order.env)
 

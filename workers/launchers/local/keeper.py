@@ -34,7 +34,7 @@ class Alarm:
         signal.set_wakeup_fd(self._writer.fileno(), warn_on_full_buffer=False)
         for number in (signal.SIGCHLD, LOOK):
             signal.signal(number, lambda *_: None)
-        # Whoever ends this machine's processes one by one should leave us to see how the member ends.
+        # Whoever ends the processes of this machine one by one should leave this one to see what they do.
         for number in IGNORED:
             signal.signal(number, signal.SIG_IGN)
 

@@ -72,11 +72,17 @@ class LocalLauncher:
         self._boot_id = read_boot_id()
         self._layout = Layout(self._data / "launcher")
         self._layout.make()
+        (self._data / "logs").mkdir(mode=0o700, exist_ok=True)
         bells = choose_socket_folder(self._layout.root / "bells", _BELL_NAME, user=ServerUser.of_caller())
         self._known = KnownMembers(self._layout)
         self._spawner = WarmSpawner(self._layout, bells)
         self._launching = threading.Lock()
         self._watch = Watch(bells, self._known, data=self._data, boot_id=self._boot_id, clock=self._clock)
+
+    @property
+    def spawner_pid(self) -> int:
+        """The process that forks supervisors now."""
+        return self._spawner.pid
 
     def capabilities(self) -> Capabilities:
         return Capabilities(kind="local")
@@ -120,6 +126,8 @@ class LocalLauncher:
             now=self._clock.now(),
             patience_seconds=_CLOSE_PATIENCE_SECONDS,
         )
+        if left:
+            self._watch.look_at_all()
         return [_close_result(key, left) for key in generations]
 
     def forget(self, generations: Sequence[GenerationKey]) -> None:
@@ -140,14 +148,13 @@ class LocalLauncher:
         """What was closed or done before, or cannot be done here; None: start it."""
         key = member.key
         if tombstones.is_closed(self._layout, key.of):
-            return LaunchResult(key=key, outcome=Outcome.REFUSED, message="this generation was closed")
+            return _refused(member, "this generation was closed")
         if known := self._known.find(key):
             return _answer_again(member, known)
         if self._clock.now() - member.claimed_at > _OLDEST_CLAIM:
-            return LaunchResult(key=key, outcome=Outcome.REFUSED, message="its claim is older than an hour")
+            return _refused(member, "its claim is older than an hour")
         if member.node not in served:
-            message = f"no node {member.node!r} is served here"
-            return LaunchResult(key=key, outcome=Outcome.REFUSED, message=message)
+            return _refused(member, f"no node {member.node!r} is served here")
         return None
 
     def _start(self, members: Sequence[MemberLaunch]) -> Sequence[Report]:
@@ -178,10 +185,16 @@ class LocalLauncher:
     def _conclude(self, member: MemberLaunch, report: Report | None) -> LaunchResult:
         if report and report.outcome:
             return LaunchResult(key=member.key, outcome=report.outcome, message=report.message)
+        if tombstones.is_closed(self._layout, member.key.of):
+            return _refused(member, "this generation was closed")
         if known := self._known.find(member.key):
             return _answer_again(member, known)
         # Nobody is left who could still start it, so this had no effect.
         raise LauncherUnreachable(f"the supervisor of {member.key} ended before it started anything")
+
+
+def _refused(member: MemberLaunch, message: str) -> LaunchResult:
+    return LaunchResult(key=member.key, outcome=Outcome.REFUSED, message=message)
 
 
 def _answer_again(member: MemberLaunch, known: MemberFile) -> LaunchResult:

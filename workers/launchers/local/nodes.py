@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 
@@ -32,6 +32,19 @@ class _Spec:
     cpus: Decimal | None = None
     memory_gib: Decimal | None = None
     labels: dict[str, str] = field(default_factory=dict)
+
+
+def offer_nodes(declared: str | None) -> Callable[[], Sequence[NodeReport]]:
+    """Tell what a local launcher serves: the declared nodes, else this machine's GPUs.
+
+    Raises ValueError if the declaration is wrong, NvmlMissing if nothing is declared and no GPU is found.
+    """
+    if declared:
+        nodes = parse_nodes(declared)
+        return lambda: nodes
+    from workers.launchers.local.nvml import NvmlNodes
+
+    return NvmlNodes()
 
 
 def parse_nodes(text: str) -> list[NodeReport]:

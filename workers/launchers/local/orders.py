@@ -53,6 +53,7 @@ def receive_orders(control: socket.socket) -> tuple[list[StartOrder], int] | Non
     body = _receive(control, int.from_bytes(header)) if len(header) == _LENGTH_BYTES else None
     if body is None:
         return None
+    os.set_inheritable(descriptors[0], False)  # else members would get it, and it would never be closed
     return [_order_from(fields) for fields in json.loads(body)], descriptors[0]
 
 

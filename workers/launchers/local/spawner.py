@@ -32,6 +32,7 @@ def main(arguments: list[str]) -> None:
     """Take orders until the launcher is gone."""
     descriptor, root, bells, boot_id = arguments
     control = socket.socket(fileno=int(descriptor))
+    control.set_inheritable(False)
     around = Surroundings(Layout(Path(root)), Path(bells), boot_id, SystemClock())
     reset_signals(signal.valid_signals() - {signal.SIGKILL, signal.SIGSTOP, signal.SIGPIPE})
     signal.signal(signal.SIGCHLD, lambda *_: _reap(around.bells))

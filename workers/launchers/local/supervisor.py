@@ -118,7 +118,10 @@ class _Supervisor:
         keeper = Keeper(pid, str(self._key), pump=pump, stop_order=stop_order, clock=self._around.clock)
         end = keeper.keep(alarm, source)
         points.reach(points.ENDED)
-        return end
+        # Who closes a generation kills its processes in no order: a shell may see its program killed and
+        # still end with 0, which is no success.
+        was_told = end.was_told_to_stop or tombstones.is_closed(self._layout, self._key.of)
+        return replace(end, was_told_to_stop=was_told)
 
     def _report_failure(self, failure: str, pid: int) -> None:
         """The command could not be executed: that is an end, too."""

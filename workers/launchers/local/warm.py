@@ -32,9 +32,11 @@ class WarmSpawner:
         self._connect()
 
     @property
-    def pid(self) -> int | None:
-        """Its process, if it was started."""
-        return self._process.pid if self._process else None
+    def pid(self) -> int:
+        """Its process. ProcessLookupError between two of them."""
+        if self._process is None:
+            raise ProcessLookupError("no spawner was started")
+        return self._process.pid
 
     def start(self, orders: Sequence[StartOrder]) -> list[Report]:
         """Have members started. One that is missing in the answer has no supervisor that could start it.
@@ -92,7 +94,8 @@ def _start_process(control: int, layout: Layout, bells: Path) -> subprocess.Pope
     if point := os.environ.get(points.VARIABLE):
         environment[points.VARIABLE] = point
     arguments = [str(control), str(layout.root), str(bells), read_boot_id()]
-    with layout.supervisor_log.open("ab") as log:
+    log = os.open(layout.supervisor_log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    try:
         return subprocess.Popen(
             [sys.executable, "-P", "-m", "workers.launchers.local.spawner", *arguments],
             cwd="/",
@@ -103,6 +106,8 @@ def _start_process(control: int, layout: Layout, bells: Path) -> subprocess.Pope
             pass_fds=[control],
             start_new_session=True,
         )
+    finally:
+        os.close(log)
 
 
 def _import_root() -> Path:

@@ -49,6 +49,10 @@ class Watch:
         """Call `wake` from now on whenever something changed."""
         self._wakes.append(wake)
 
+    def look_at_all(self) -> None:
+        """Look for killed supervisors now, and again until nothing of their members is left."""
+        self._bell.ring(LOOK_AT_ALL)
+
     def stop(self) -> None:
         """End the thread and wait for it."""
         self._is_stopping = True

@@ -1,0 +1,151 @@
+"""Logs of members: bounded, the newest kept, readable from any offset."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from service.operations.member_logs import list_segments, log_path, read_log, tail_log
+from tests.contract.subjects import wait_for_end
+from tests.integration.local_launcher.bench import Bench
+from workers.launchers.base import MemberKey
+
+LIMIT = 64 * 1024
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    return Bench(tmp_path, log_limit_bytes=LIMIT)
+
+
+@pytest.fixture(autouse=True)
+def ended(bench: Bench) -> object:
+    yield
+    bench.end()
+
+
+def size_on_disk(bench: Bench, key: MemberKey) -> int:
+    return sum(path.stat().st_size for path in log_path(bench.data, key).parent.iterdir())
+
+
+def read_all(bench: Bench, key: MemberKey, *, limit: int) -> tuple[int, bytes]:
+    """Read all that is kept, slice by slice; where it begins, and what it is."""
+    offset, content, start = 0, b"", None
+    while (part := read_log(bench.data, key, offset=offset, limit=limit)) and part.content:
+        start = part.start if start is None else start
+        assert len(part.content) <= limit
+        content += part.content
+        offset = part.next_offset
+    assert start is not None
+    return start, content
+
+
+def test_both_outputs_are_kept_in_order(bench: Bench) -> None:
+    key = bench.run("""
+        print("one", flush=True)
+        print("two", file=sys.stderr, flush=True)
+        os.write(1, "drei \\u20ac \\n".encode() + b"\\xff")
+    """)
+    wait_for_end(bench.launcher, key)
+    assert tail_log(bench.data, key) == ["one", "two", "drei € ", "�"]
+    assert tail_log(bench.data, key, lines=2) == ["drei € ", "�"]
+    assert tail_log(bench.data, key, lines=0) == []
+
+
+def test_what_is_written_last_before_a_kill_is_kept(bench: Bench) -> None:
+    key = bench.run("os.write(1, b'last words'); os.kill(os.getpid(), 9)")
+    wait_for_end(bench.launcher, key)
+    assert tail_log(bench.data, key) == ["last words"]
+
+
+def test_a_flood_keeps_the_newest_and_stays_within_its_bound(bench: Bench) -> None:
+    key = bench.run("""
+        for number in range(100_000):
+            sys.stdout.write(f"line {number}\\n")
+    """)
+    wait_for_end(bench.launcher, key)
+    assert size_on_disk(bench, key) <= LIMIT
+    whole = b"".join(b"line %d\n" % number for number in range(100_000))
+    start, kept = read_all(bench, key, limit=1000)
+    assert len(kept) >= LIMIT // 2
+    assert start + len(kept) == len(whole)
+    assert kept == whole[start:]
+    assert tail_log(bench.data, key, lines=2) == ["line 99998", "line 99999"]
+
+
+def test_a_flood_at_full_speed_is_bounded_while_it_runs(bench: Bench) -> None:
+    key = bench.run("""
+        chunk = b"x" * 65536
+        for _ in range(2000): os.write(1, chunk)
+        note("flooded")
+        while True: os.write(1, chunk)
+    """)
+    bench.wait_for_file("flooded")
+    for _ in range(50):
+        # A segment that was just set aside may stand beside the one that it replaces.
+        assert size_on_disk(bench, key) <= LIMIT * 3 // 2
+        part = read_log(bench.data, key, offset=0, limit=100)
+        assert part is None or set(part.content) <= set(b"x")
+    bench.launcher.terminate([key], grace_seconds=10)
+    assert wait_for_end(bench.launcher, key).exit_code == 128 + 15
+
+
+def test_ten_thousand_lines_without_their_ends(bench: Bench) -> None:
+    key = bench.run("""
+        for number in range(10_000): sys.stdout.write(f"step {number} ")
+    """)
+    wait_for_end(bench.launcher, key)
+    assert size_on_disk(bench, key) <= LIMIT
+    [tail] = tail_log(bench.data, key, limit=50)
+    assert tail.endswith("step 9998 step 9999 ")
+    assert len(tail) == 50
+
+
+def test_reading_follows_a_log_that_is_set_aside_meanwhile(bench: Bench) -> None:
+    """A reader that keeps up sees every byte once, although the log turns over many times."""
+    key = bench.run("""
+        for number in range(1000):
+            os.write(1, b"%060d\\n" % number)
+            time.sleep(0.0002)
+        note("written")
+        time.sleep(60)
+    """)
+    offset, content = 0, b""
+    while len(content) < 1000 * 61:
+        part = read_log(bench.data, key, offset=offset, limit=1 << 20)
+        if part is not None:
+            assert part.start == offset
+            content += part.content
+            offset = part.next_offset
+    assert content == b"".join(b"%060d\n" % number for number in range(1000))
+    assert len(list_segments(log_path(bench.data, key))) == 1
+
+
+def test_offsets_that_are_nowhere(bench: Bench) -> None:
+    assert read_log(bench.data, MemberKey(1, 1, 0, 0)) is None
+    assert tail_log(bench.data, MemberKey(1, 1, 0, 0)) == []
+    key = bench.run("print('1234')")
+    wait_for_end(bench.launcher, key)
+    part = read_log(bench.data, key, offset=10**12)
+    assert part is not None
+    assert (part.content, part.start, part.next_offset, part.size) == (b"", 5, 5, 5)
+    part = read_log(bench.data, key, offset=2, limit=2)
+    assert part is not None
+    assert (part.start, part.content, part.next_offset) == (2, b"34", 4)
+
+
+def test_a_member_without_output_has_an_empty_log(bench: Bench) -> None:
+    key = bench.run("pass")
+    wait_for_end(bench.launcher, key)
+    part = read_log(bench.data, key)
+    assert part is not None
+    assert (part.content, part.size) == (b"", 0)
+
+
+def test_logs_stay_when_a_generation_is_forgotten(bench: Bench) -> None:
+    key = bench.run("print('kept')")
+    wait_for_end(bench.launcher, key)
+    bench.close(key)
+    bench.launcher.forget([key.of])
+    assert tail_log(bench.data, key) == ["kept"]
