@@ -169,7 +169,8 @@ def cancel_waiting(conn: Connection, unit: int) -> None:
 
 
 def end(conn: Connection, unit: int, kind: Kind = Kind.SUCCEEDED) -> None:
-    _close(conn, unit)
+    if not _close(conn, unit):
+        return
     conn.execute(
         text("UPDATE units SET status = :status, version = version + 1, ended_at = :now WHERE id = :id"),
         {"id": unit, "status": kind.value, "now": START},
@@ -178,7 +179,8 @@ def end(conn: Connection, unit: int, kind: Kind = Kind.SUCCEEDED) -> None:
 
 
 def requeue(conn: Connection, unit: int) -> None:
-    _close(conn, unit)
+    if not _close(conn, unit):
+        return
     conn.execute(
         text(
             "UPDATE units SET status = 'Pending', version = version + 1, attempt = attempt + 1 WHERE id = :id"
@@ -188,8 +190,11 @@ def requeue(conn: Connection, unit: int) -> None:
     add_events(conn, [Event(at=START, kind=Kind.REQUEUED, group_id=unit >> 20, unit_id=unit)])
 
 
-def _close(conn: Connection, unit: int) -> None:
-    conn.execute(text("DELETE FROM attempts WHERE unit_id = :id"), {"id": unit})
+def _close(conn: Connection, unit: int) -> bool:
+    """False if it does not live any more. Locks as W4 says."""
+    conn.execute(text("SELECT 1 FROM groups WHERE id = :id FOR NO KEY UPDATE"), {"id": unit >> 20})
+    conn.execute(text("SELECT 1 FROM units WHERE id = :id FOR NO KEY UPDATE"), {"id": unit})
+    return conn.execute(text("DELETE FROM attempts WHERE unit_id = :id"), {"id": unit}).rowcount == 1
 
 
 def admission(
