@@ -49,7 +49,8 @@ def capacity_gpus(stage: Stage, counter: Map) -> int:
 
 
 def _matches(stage: Stage, counter: Map, node: str) -> bool:
-    return counter.get("node", node) == node and counter.get("flavor", stage.model(node)) == stage.model(node)
+    model = stage.model(node)
+    return bool(counter.get("node", node) == node and counter.get("flavor", model) == model)
 
 
 def borrowed_gpus(stage: Stage, counter: Map) -> int:

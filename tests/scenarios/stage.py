@@ -203,14 +203,29 @@ class Stage:
         """Until nothing is left to do at this instant."""
         for _ in range(_PASSES):
             did = [dispatcher.pass_once() for dispatcher in self._dispatchers]
-            if self._knows_the_cluster():
+            if self._ledger_lags():
                 did.append(self.workers.apply_releases())
             if not any(did):
                 return
         raise AssertionError(f"dispatchers are not done after {_PASSES} passes")
 
-    def _knows_the_cluster(self) -> bool:
-        return bool(self._markers) and self.workers.last_leading in self.workers.by_name
+    def _ledger_lags(self) -> bool:
+        """Whether PostgreSQL has decided releases or losses that the ledger does not show yet."""
+        ledger = Ledger(self.redis).read()
+        if ledger is None:
+            return False
+        held = {
+            (row["unit_id"], row["attempt"])
+            for row in self.books.rows("SELECT unit_id, attempt FROM attempts")
+        }
+        lost = {
+            (row["node_id"], row["device"])
+            for row in self.books.rows(
+                "SELECT d.node_id, d.device FROM devices d JOIN nodes n ON n.id = d.node_id"
+                " WHERE d.lost_at IS NOT NULL OR NOT n.is_ready"
+            )
+        }
+        return not set(ledger.holders().values()) <= held or ledger.lost != lost
 
     def cycle(self, worker: str) -> None:
         self.dispatcher_pass()
