@@ -14,11 +14,17 @@ from service.admission.holds import Taken
 from service.admission.node_state import NodeState
 from service.admission.query import ShapeQuery, compile_query
 from service.admission.topology import domain_of
-from service.admission.world import Configuration
+from service.admission.world import Configuration, Node
 from service.domain.shape import Shape
 
 #: Fields above this number are forgotten between cycles and made again when they are asked for.
 MAX_FIELDS = 2000
+
+
+def what_it_is(node: Node) -> tuple[object, ...]:
+    """What makes a node fit for a role, whatever its state."""
+    devices = tuple((device.index, device.model, device.memory_mib) for device in node.devices)
+    return node.name, node.pool_id, node.cpus_milli, node.memory_mib, node.labels, devices
 
 
 class Capacity:
@@ -35,6 +41,28 @@ class Capacity:
         self._journal: list[Taken] = []
         #: Shapes that found no place, by how much their fields had grown then.
         self._misses: dict[int, int] = {}
+
+    def replace_nodes(self, configuration: Configuration) -> bool:
+        """Go on with other states of the same nodes; False, and nothing done, if nodes or pools
+        have come, gone, or changed what they are, so that another capacity must be made."""
+        if self._pools != configuration.pools or self.nodes.keys() != configuration.nodes.keys():
+            return False
+        changed = [node for node_id, node in configuration.nodes.items() if self.nodes[node_id].node != node]
+        if any(what_it_is(self.nodes[node.id].node) != what_it_is(node) for node in changed):
+            return False
+        for node in sorted(changed, key=lambda each: each.id):
+            self._replace(node)
+        return True
+
+    def _replace(self, node: Node) -> None:
+        before, after = self.nodes[node.id], NodeState(node)
+        after.hold_as(before)
+        self.nodes[node.id] = after
+        for membership in before.memberships:
+            field, domain = membership.field, membership.stock.domain
+            field.remove(membership)
+            field.add(after, domain)
+            field.grown += 1
 
     def field(self, filters: Iterable[Filter], level: str | None = None) -> Field:
         """The nodes that one of `filters` allows, by domain of `level`, made when first asked for."""

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from service.admission.filters import filter_of
+from service.admission.filters import filter_of, kinds_of
 from service.admission.world import Configuration, Node
 from service.domain.shape import RoleShape, Shape
 
@@ -45,7 +45,7 @@ def _check_role(role: RoleShape, nodes: list[Node]) -> tuple[Shortfall, ...]:
     amounts = [
         (len(_largest_kind(role, node)), node.cpus_milli, node.memory_mib)
         for node in labelled
-        if filter_.allows(node)
+        if not filter_.has_gpus or filter_.devices_of(kinds_of(node))
     ]
     asked = (role.requests.gpus, role.requests.cpus_milli, role.requests.memory_mib)
     return _short_amounts(role, asked, amounts)
@@ -98,8 +98,9 @@ def _largest_kind(role: RoleShape, node: Node) -> frozenset[int]:
         return frozenset()
     filter_ = filter_of(role)
     models = sorted({device.model for device in node.devices})
-    kinds = (filter_.for_model(model).devices_of(node) & filter_.devices_of(node) for model in models)
-    return max(kinds, key=len, default=frozenset())
+    kinds = kinds_of(node)
+    fitting = filter_.devices_of(kinds)
+    return max((filter_.for_model(model).devices_of(kinds) & fitting for model in models), key=len)
 
 
 def _labels(role: RoleShape, nodes: Iterable[Node]) -> Shortfall:

@@ -14,8 +14,8 @@ from service.domain.shape import Shape
 
 
 class Feasibility:
-    """Answers for one configuration, each found once. With no node registered everything counts
-    as feasible: nothing is known about the nodes that will come."""
+    """Answers for one set of nodes, whatever their states, each found once. With no node registered
+    everything counts as feasible: nothing is known about the nodes that will come."""
 
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration

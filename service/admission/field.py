@@ -125,21 +125,29 @@ class Field:
         self.grown = 0
         self.members: dict[int, Membership] = {}
         self.stocks: dict[Domain, Stock] = {}
-        #: Names of nodes that are down or cordoned, in the order of their ids.
-        self.unavailable: list[str] = []
+        #: Names of nodes that are down or cordoned, by id.
+        self.unavailable: dict[int, str] = {}
 
     def add(self, state: NodeState, domain: Domain) -> None:
         """Take the node in if a filter allows it."""
-        if not any(each.allows(state.node) for each in self.filters):
+        allowing = [each for each in self.filters if each.allows_labels(state.node.labels)]
+        eligible = frozenset().union(*(each.devices_of(state.kinds) for each in allowing))
+        if not eligible and all(each.has_gpus for each in allowing):
             return
-        eligible = frozenset().union(*(each.devices_of(state.node) for each in self.filters))
         stock = self.stocks.setdefault(domain, Stock(domain))
         devices = tuple(index for index in state.device_order if index in eligible)
         membership = Membership(self, state, stock, devices)
         self.members[state.node.id] = membership
         if not state.is_available:
-            self.unavailable.append(state.node.name)
+            self.unavailable[state.node.id] = state.node.name
         state.memberships.append(membership)
+
+    def remove(self, membership: Membership) -> None:
+        """Let a node go whose state is about to be replaced."""
+        membership.leave()
+        node_id = membership.state.node.id
+        del self.members[node_id]
+        self.unavailable.pop(node_id, None)
 
     def gpus(self) -> int:
         return sum(stock.gpus for stock in self.stocks.values())

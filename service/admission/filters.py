@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from service.admission.world import Node
 from service.domain.shape import RoleShape
+
+
+class Kind(NamedTuple):
+    """Devices of one node that are alike."""
+
+    model: str
+    memory_mib: int
+    devices: frozenset[int]
+
+
+def kinds_of(node: Node) -> tuple[Kind, ...]:
+    kinds: dict[tuple[str, int], list[int]] = {}
+    for device in node.devices:
+        kinds.setdefault((device.model, device.memory_mib), []).append(device.index)
+    return tuple(Kind(model, memory, frozenset(devices)) for (model, memory), devices in kinds.items())
 
 
 class Filter(NamedTuple):
@@ -20,18 +35,16 @@ class Filter(NamedTuple):
     def allows_labels(self, labels: Mapping[str, str]) -> bool:
         return all(labels.get(label) == value for label, value in self.labels)
 
-    def devices_of(self, node: Node) -> frozenset[int]:
+    def devices_of(self, kinds: Iterable[Kind]) -> frozenset[int]:
         """Devices that the role may use, whatever their health; none for a role without GPUs."""
         if not self.has_gpus:
             return frozenset()
-        return frozenset(
-            device.index
-            for device in node.devices
-            if (not self.models or device.model in self.models) and device.memory_mib >= self.min_memory_mib
-        )
-
-    def allows(self, node: Node) -> bool:
-        return self.allows_labels(node.labels) and (not self.has_gpus or bool(self.devices_of(node)))
+        fitting = [
+            kind.devices
+            for kind in kinds
+            if (not self.models or kind.model in self.models) and kind.memory_mib >= self.min_memory_mib
+        ]
+        return fitting[0] if len(fitting) == 1 else frozenset().union(*fitting)
 
     def for_model(self, model: str) -> Filter:
         return self._replace(models=(model,))

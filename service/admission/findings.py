@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from heapq import nsmallest
 
 from service.admission.field import Field
 from service.admission.filters import Filter
@@ -184,6 +185,6 @@ def available_nodes(field: Field) -> int:
 
 
 def _down(field: Field) -> dict[str, str]:
-    names = ", ".join(field.unavailable[:_NAMED_NODES])
+    names = ", ".join(field.unavailable[node_id] for node_id in nsmallest(_NAMED_NODES, field.unavailable))
     more = len(field.unavailable) - _NAMED_NODES
     return {"unavailable": f"{names} and {more} more" if more > 0 else names}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from service.admission.filters import kinds_of
 from service.admission.world import Node
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ class NodeState:
         "held_cpus_milli",
         "held_memory_mib",
         "is_available",
+        "kinds",
         "memberships",
         "node",
         "usable",
@@ -32,6 +34,7 @@ class NodeState:
         self.node = node
         self.is_available = is_ideal or (node.is_ready and not node.is_cordoned)
         self.usable = frozenset(d.index for d in node.devices if is_ideal or (d.is_healthy and not d.is_lost))
+        self.kinds = kinds_of(node)
         self.device_order = tuple(
             d.index for d in sorted(node.devices, key=lambda device: (device.memory_mib, device.index))
         )
@@ -64,6 +67,13 @@ class NodeState:
                 self.held[device] -= 1
         self.held_cpus_milli -= cpus_milli
         self.held_memory_mib -= memory_mib
+
+    def hold_as(self, other: NodeState) -> None:
+        """Hold what the same node held in an earlier state."""
+        self.held = other.held
+        self.held_cpus_milli = other.held_cpus_milli
+        self.held_memory_mib = other.held_memory_mib
+        self.settle()
 
     def settle(self) -> None:
         self.free = self.usable - self.held.keys()

@@ -130,9 +130,9 @@ def _models_of(capacity: Fields, role: RoleShape, filter_: Filter) -> tuple[str,
         return tuple(dict.fromkeys(role.models))
     memory: dict[str, int] = {}
     for membership in capacity.field((filter_,)).members.values():
-        for device in membership.state.node.devices:
-            if device.index in membership.eligible:
-                memory[device.model] = max(memory.get(device.model, 0), device.memory_mib)
+        for kind in membership.state.kinds:
+            if kind.memory_mib >= filter_.min_memory_mib:
+                memory[kind.model] = max(memory.get(kind.model, 0), kind.memory_mib)
     return tuple(sorted(memory, key=lambda model: (memory[model], model)))
 
 

@@ -44,7 +44,9 @@ class World:
         self.backlog = Backlog()
         self.running: dict[int, RunningUnit] = {}
         self.used: Usage = {}
-        self._configure(self.configuration)
+        self.capacity = Capacity(self.configuration)
+        self.feasibility = Feasibility(self.configuration)
+        self.memory = Memory()
 
     @staticmethod
     def empty() -> World:
@@ -126,9 +128,11 @@ class World:
 
     def _configure(self, configuration: Configuration) -> None:
         self.configuration = configuration
+        self.memory = Memory()
+        if self.capacity.replace_nodes(configuration):
+            return
         self.capacity = Capacity(configuration)
         self.feasibility = Feasibility(configuration)
-        self.memory = Memory()
         for unit in self.running.values():
             self._hold(unit)
 
