@@ -240,7 +240,12 @@ class Dispatcher:
         judge = self._judge(now, handed, is_sweep=is_sweep)
         stops = judge.look_at(self._load(now, changed=None if is_sweep else self._sightings.changed_units))
         self._stop(stops, now)
-        judge.conclude(self._launcher.close(list(stops.close)) if stops.close else (), stops)
+        if stops.close:
+            answers = self._launcher.close(list(stops.close))
+            if stops.is_killing:
+                # How its members ended is known before the attempt is.
+                self._sightings.look(self._launcher.observe())
+            judge.conclude(answers, stops)
         has_written |= self._record(judge.result, now)
         has_written |= bool(evict_drained(self._held, now=now).unit_ids)
         return has_written or bool(handed)
@@ -299,8 +304,8 @@ class Dispatcher:
             self._book = load_node_book(self._held)
         if recorded.released or recorded.has_lost_devices:
             self._ring_leader()
-        if recorded.closed:
-            done = {GenerationKey(*key) for key in recorded.closed}
+        if recorded.handed_over:
+            done = {GenerationKey(*key) for key in recorded.handed_over}
             self._told = {member for member in self._told if member.of not in done}
             self._launcher.forget(sorted(done))
         return True

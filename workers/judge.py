@@ -40,10 +40,11 @@ _LONGEST_TAIL = 2000
 @dataclass(slots=True)
 class Stops:
     """Members that should be told to stop, by their generation; and what may be closed, with the
-    success that it closes with, if any."""
+    success that it closes with, if any. `is_killing`: some of that still lives."""
 
     tell: list[tuple[LiveAttempt, list[MemberKey]]] = field(default_factory=list)
     close: dict[GenerationKey, tuple[LiveAttempt, Succeed | None]] = field(default_factory=dict)
+    is_killing: bool = False
 
     def tell_by_grace(self, now: datetime) -> dict[float, list[MemberKey]]:
         """Members by the seconds that are left of their grace."""
@@ -68,6 +69,7 @@ class Judge:
     is_sweep: bool
     now: datetime
     result: PassResult = field(default_factory=PassResult)
+    known_ends: set[tuple[int, int, int, int]] = field(default_factory=set)
 
     def look_at(self, attempts: Sequence[LiveAttempt]) -> Stops:
         """What happens to each of these attempts, and what has to be stopped or closed for it."""
@@ -75,7 +77,7 @@ class Judge:
         recorded = self._recorded_ends(attempts)
         stops = Stops()
         for attempt in attempts:
-            self.result.ends += ends_of(attempt, self.sightings.news_of(attempt), now=self.now)
+            self._add_ends(attempt)
             key = generation_of(attempt)
             if key in self.handed.taken:
                 self.result.launched.append(attempt.key)
@@ -92,6 +94,7 @@ class Judge:
         is given up, and its devices are lost (X5)."""
         for answer in answers:
             attempt, success = stops.close[answer.key]
+            self._add_ends(attempt)
             if answer.is_closed:
                 self._closed(attempt, success)
             elif self._is_given_up(attempt, success):
@@ -104,6 +107,12 @@ class Judge:
                     self._closed(attempt, success, survivors=answer.survivors)
 
     # ------------------------------------------------------------ one attempt
+    def _add_ends(self, attempt: LiveAttempt) -> None:
+        for end in ends_of(attempt, self.sightings.news_of(attempt), now=self.now):
+            if end.key not in self.known_ends:
+                self.known_ends.add(end.key)
+                self.result.ends.append(end)
+
     def _stop(self, attempt: LiveAttempt, stops: Stops) -> None:
         if attempt.dispatch == WAITING:
             # Nobody claimed it, so there is nothing to close: compare-and-set does (X1).
@@ -112,6 +121,7 @@ class Judge:
         living = live_members(attempt, self.sightings.of(attempt))
         if not living or attempt.kill_at is None or attempt.kill_at <= self.now:
             stops.close[generation_of(attempt)] = (attempt, None)
+            stops.is_killing |= bool(living)
         else:
             stops.tell.append((attempt, living))
 

@@ -102,11 +102,11 @@ class PassResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
-    """`outdated`: units that had changed meanwhile, so that something was dropped. `closed`:
-    generations that are over. `released`: attempts whose places are free now."""
+    """`outdated`: units that had changed meanwhile, so that something was dropped. `handed_over`:
+    generations that are over and that the launcher knew. `released`: attempts whose places are free now."""
 
     outdated: frozenset[int] = frozenset()
-    closed: tuple[tuple[int, int, int], ...] = ()
+    handed_over: tuple[tuple[int, int, int], ...] = ()
     released: tuple[LiveAttempt, ...] = ()
     has_lost_devices: bool = False
 
@@ -146,7 +146,7 @@ def _recorded(
     done = {attempt.unit_id for attempt, _ in decided} | {c.attempt.unit_id for c in closed}
     return Recorded(
         outdated=frozenset(wanted - done),
-        closed=tuple(c.attempt.key for c in closed),
+        handed_over=tuple(c.attempt.key for c in closed if c.attempt.dispatch != WAITING),
         released=tuple(c.attempt for c in closed if not _goes_on(c)),
         has_lost_devices=any(c.lost_devices for c in closed),
     )
