@@ -12,6 +12,14 @@ from typing import Any
 import rich_click as click
 import yaml
 
+from service.cli import exits
+
+
+class FileWrong(click.ClickException):
+    """A file cannot be read, or holds something else than groups."""
+
+    exit_code = exits.USAGE
+
 
 @dataclass(frozen=True)
 class GroupFile:
@@ -39,17 +47,17 @@ _Loader.add_implicit_resolver(
 
 
 def read_group_file(path: str) -> GroupFile:
-    """Read `path`, `-` for standard input. Raises click.UsageError that names file and line."""
+    """Read `path`, `-` for standard input. Raises FileWrong that names file and line."""
     name = "standard input" if path == "-" else path
     try:
         text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise click.UsageError(f"{name} cannot be read: {error}") from None
+        raise FileWrong(f"{name} cannot be read: {error}") from None
     return parse_group_file(text, name=name)
 
 
 def parse_group_file(text: str, *, name: str) -> GroupFile:
-    """Take a text apart. Raises click.UsageError that begins with `name`."""
+    """Take a text apart. Raises FileWrong that begins with `name`."""
     documents = _documents(text, name)
     if len(documents) == 1 and isinstance(documents[0], list):
         return GroupFile(_mappings(documents[0], name), is_batch=True)
@@ -66,13 +74,13 @@ def _documents(text: str, name: str) -> list[object]:
         try:
             return _yaml_documents(text)
         except yaml.YAMLError:
-            raise click.UsageError(f"{name} is no JSON: {json_error}") from None
+            raise FileWrong(f"{name} is no JSON: {json_error}") from None
     try:
         documents = _yaml_documents(text)
     except yaml.YAMLError as error:
-        raise click.UsageError(f"{name} is no YAML: {_one_line(error)}") from None
+        raise FileWrong(f"{name} is no YAML: {_one_line(error)}") from None
     if not documents:
-        raise click.UsageError(f"{name} holds no group")
+        raise FileWrong(f"{name} holds no group")
     return documents
 
 
@@ -83,11 +91,11 @@ def _yaml_documents(text: str) -> list[object]:
 
 def _mappings(values: list[object], name: str) -> tuple[dict[str, Any], ...]:
     if not values:
-        raise click.UsageError(f"{name} holds no group")
+        raise FileWrong(f"{name} holds no group")
     for number, value in enumerate(values, start=1):
         if not isinstance(value, dict):
             which = f"group {number}" if len(values) > 1 else "the group"
-            raise click.UsageError(f"{name}: {which} is no mapping of fields, but {_kind(value)}")
+            raise FileWrong(f"{name}: {which} is no mapping of fields, but {_kind(value)}")
     return tuple(value for value in values if isinstance(value, dict))
 
 

@@ -9,7 +9,9 @@ from typing import Any
 from service.cli.printer import plain
 
 #: Said by the name of the process, or of no use to somebody who watches.
-_LEFT_OUT = frozenset({"timestamp", "level", "event", "logger", "process", "exception", "stack_info"})
+_LEFT_OUT = frozenset(
+    {"timestamp", "level", "event", "logger", "process", "exception", "stack_info", "request_id"}
+)
 _STYLES = {"warning": "yellow", "error": "red", "critical": "bold red"}
 
 
@@ -24,7 +26,7 @@ def short_line(name: str, line: str) -> tuple[str, str] | None:
         is_shown = line.strip() and not line.startswith((" ", "\t", "Traceback "))
         return (f"{'':8} {name:<10} {plain(line)}", "dim") if is_shown else None
     level = str(fields.get("level", "info")).lower()
-    if level == "debug":
+    if level == "debug" or (level == "info" and fields.get("event") == "request"):
         return None
     rest = " ".join(f"{key}={value}" for key, value in fields.items() if key not in _LEFT_OUT)
     if fields.get("exception"):

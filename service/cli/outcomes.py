@@ -20,7 +20,8 @@ def describe_end(group: Group) -> str:
     if group.status == Status.SUCCEEDED:
         return after
     which = "" if group.failed_member is None else f"member {group.failed_member}"
-    return ", ".join(part for part in (group.cause or "", which, after, group.message or "") if part)
+    cause = "" if group.cause == group.status else group.cause or ""
+    return ", ".join(part for part in (cause, which, after, group.message or "") if part)
 
 
 def describe_places(group: Group) -> str:

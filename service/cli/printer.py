@@ -68,7 +68,7 @@ class Printer:
             return
         from rich.text import Text
 
-        text = Text(f"{label:<10}", style="dim")
+        text = Text(f"{label:<12} ", style="dim")
         self.show(text.append(plain(_text(cell)), style=_style(cell) or "not dim"))
 
     def heading(self, text: str) -> None:

@@ -1,4 +1,7 @@
-"""GROUP on the command line: an id, the start or the end of an id, or a name."""
+"""GROUP on the command line: an id, the start or the end of an id, or a name.
+
+Of several groups with one name it means the one that has not ended, if there is just one.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from typing import TYPE_CHECKING
 import rich_click as click
 
 from service.cli import exits
+from service.cli.styles import has_ended
 
 if TYPE_CHECKING:
     from service.client import Client
@@ -37,7 +41,9 @@ def find_group_id(client: Client, text: str) -> str:
     if _ID.fullmatch(text):
         return text.lower()
     named = list(client.list_groups(name=text))
-    found = named or _by_part(client, text)
+    # A name is used again and again; it means the one that has not ended, if there is just one.
+    live = [group for group in named if group.status and not has_ended(group.status)]
+    found = live if len(live) == 1 else named or _by_part(client, text)
     if not found:
         raise UnknownGroup(f"there is no group with the name, or a part of the id, {text!r}")
     if len(found) > 1:

@@ -72,10 +72,12 @@ class ServiceProcess:
         return end_leftover(self._record, grace_seconds=_GRACE_SECONDS)
 
     def last_words(self) -> str:
-        """How the process ended, and the last line that it wrote."""
+        """How the process ended, and the line that says why, if there is one."""
         code = self._process.poll() if self._process else None
         lines = child.read_tail(self.log).splitlines()
-        return f"{describe_end(code)}: {lines[-1] if lines else 'it wrote nothing'}"
+        # What was logged in order is no last word; what the interpreter says when it gives up is.
+        is_told = code and code > 0 and lines and not lines[-1].startswith("{")
+        return f"{describe_end(code)}: {lines[-1]}" if is_told else describe_end(code)
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         if child.log_size(self.log) > _LOG_LIMIT_BYTES:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import rich_click as click
 
 from service.cli.printer import Column
 from service.cli.session import Session, pass_session, print_options
-from service.cli.spans import instant
+from service.cli.spans import clock_time, instant
+from service.clock import SystemClock
 from service.domain.principal import KeyRole
 
 _COLUMNS = (Column("id"), Column("user"), Column("tenant"), Column("role"), Column("made"), Column("revoked"))
@@ -31,10 +34,14 @@ def list_keys(session: Session) -> None:
     if session.is_json:
         session.out.json({"keys": found})
         return
-    rows = [
-        (key.id, key.user, key.tenant, key.role, instant(key.created_at), instant(key.revoked_at) or "-")
-        for key in found
-    ]
+    now = SystemClock().now()
+
+    def at(instant_at: datetime | None) -> str:
+        if instant_at is None:
+            return "-"
+        return clock_time(instant_at, today=now) if session.out.is_terminal else instant(instant_at)
+
+    rows = [(key.id, key.user, key.tenant, key.role, at(key.created_at), at(key.revoked_at)) for key in found]
     session.out.table(_COLUMNS, rows)
 
 

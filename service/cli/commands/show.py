@@ -38,6 +38,8 @@ _EVENTS = (Column("at"), Column("event"), Column("member", align="right"), Colum
 #: More members than this are counted and not listed.
 _LISTED = 32
 _LAST_EVENTS = 20
+#: Of an event's data: of no use to its reader, or said by its instant or its message.
+_SAID_ELSEWHERE = frozenset({"cycle", "epoch", "ended_at", "target"})
 
 
 @click.command()
@@ -80,7 +82,7 @@ def _facts(group: Group, now: datetime, *, is_short: bool) -> Iterator[tuple[str
     facts: list[tuple[str, Cell]] = [
         ("group", f"{group.name}  {group.id}"),
         ("status", _status(group)),
-        ("held", "on hold; `muster release` lets it go on" if group.is_held else ""),
+        ("held", _held(group)),
         ("queue", _queue(group)),
         ("owner", f"{group.owner} of {group.tenant}"),
         ("places", describe_places(group)),
@@ -96,6 +98,10 @@ def _facts(group: Group, now: datetime, *, is_short: bool) -> Iterator[tuple[str
         ("backs off", f"until {clock_time(group.backoff_until, today=now)}" if group.backoff_until else ""),
     ]
     return ((label, cell) for label, cell in facts if cell)
+
+
+def _held(group: Group) -> str:
+    return "`muster release` lets it go on" if group.is_held and not has_ended(group.status) else ""
 
 
 def _status(group: Group) -> Cell:
@@ -162,16 +168,16 @@ def _member(member: Member) -> list[Cell]:
 
 
 def _event(event: Event, now: datetime, *, is_short: bool) -> list[Cell]:
-    about = [
-        event.cause or "",
-        event.node or "",
-        "" if event.actor in {None, "muster"} else f"by {event.actor}",
-    ]
-    about += [f"{name}={value}" for name, value in (event.data or {}).items()]
+    data = dict(event.data or {})
+    member = data.pop("member", None) if event.member is None else event.member
+    cause = "" if event.cause == event.kind else event.cause or ""
+    about = [cause, event.node or "", "" if event.actor in {None, "muster"} else f"by {event.actor}"]
+    about += [str(data.pop("message", ""))]
+    about += [f"{name}={value}" for name, value in data.items() if name not in _SAID_ELSEWHERE]
     kind: Cell = status_cell(event.kind) if event.kind in set(Status) else event.kind
     return [
         clock_time(event.at, today=now) if is_short else instant(event.at),
         kind,
-        "" if event.member is None else str(event.member),
-        " ".join(part for part in about if part),
+        "" if member is None else str(member),
+        ", ".join(part for part in about if part),
     ]

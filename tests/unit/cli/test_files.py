@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-import rich_click as click
 
-from service.cli.files import parse_group_file, read_group_file
+from service.cli.files import FileWrong, parse_group_file, read_group_file
 
 
 def test_one_mapping_is_one_group() -> None:
@@ -76,14 +75,14 @@ def test_values_mean_what_json_would_take_them_for(written: str, meant: object) 
     ],
 )
 def test_a_broken_file_is_named_with_what_is_wrong(text: str, said: str) -> None:
-    with pytest.raises(click.UsageError) as caught:
+    with pytest.raises(FileWrong) as caught:
         parse_group_file(text, name="jobs.yaml")
     assert caught.value.message.startswith("jobs.yaml")
     assert said in caught.value.message
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(click.UsageError, match=r"nowhere\.yaml cannot be read"):
+    with pytest.raises(FileWrong, match=r"nowhere\.yaml cannot be read"):
         read_group_file(str(tmp_path / "nowhere.yaml"))
 
 
