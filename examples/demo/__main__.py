@@ -41,7 +41,7 @@ def main() -> int:
         screen.say("Stopped; nothing is left running.")
         return 130
     except (StackFailed, ClientError) as error:
-        screen.say(f"The demo failed: {error}", "bold red")
+        screen.complain(f"The demo failed: {error}")
         return 1
 
 
@@ -75,7 +75,7 @@ def _no_pause() -> None:
 
 def _whole_groups(screen: Screen, folder: Path) -> whole_groups.Outcome:
     screen.say()
-    screen.say("Starting a private Muster: PostgreSQL, Valkey, API, worker, dispatcher, ticker ...", "dim")
+    screen.say("Starting a private Muster with its own PostgreSQL and Valkey ...", "dim")
     with (
         private_stack(folder) as stack,
         stack.client() as client,

@@ -13,11 +13,12 @@ from pathlib import Path
 import psutil
 
 from examples.demo.submitted import NODES
-from workers.stack import Stack, StackOptions
+from workers.stack import Stack, StackFailed, StackOptions
 from workers.stack.members import end_members
 
 _MEMBER_GRACE_SECONDS = 2.0
 _GONE_SECONDS = 5.0
+_LAST_LINES = 5
 
 
 @contextmanager
@@ -34,17 +35,29 @@ def private_folder() -> Iterator[Path]:
 
 @contextmanager
 def private_stack(folder: Path) -> Iterator[Stack]:
-    """The stack on `folder`, ready. However it is left, its members and its processes are ended."""
+    """The stack on `folder`, ready. However it is left, its members and its processes are ended.
+
+    Raises StackFailed, with the last words of its processes, whose logs are gone a moment later.
+    """
     environ = {name: value for name, value in os.environ.items() if not name.startswith("MUSTER_")}
     stack = Stack(StackOptions(data=folder / "data", port=0, nodes=NODES, environ=environ))
     try:
         with stack:
             stack.wait_ready()
             yield stack
+    except StackFailed as error:
+        raise StackFailed(f"{error}\n{_last_words(stack.options.logs)}") from error
     finally:
         # Members outlive a stack by design; these have nobody to come back to.
         if (folder / "data").exists():
             end_members(folder / "data", grace_seconds=_MEMBER_GRACE_SECONDS)
+
+
+def _last_words(logs: Path) -> str:
+    ends = {
+        log.stem: log.read_text(errors="replace").splitlines()[-_LAST_LINES:] for log in logs.glob("*.log")
+    }
+    return "\n".join(f"{name}: {line}" for name, lines in sorted(ends.items()) for line in lines)
 
 
 def processes_of(folder: Path) -> Sequence[str]:

@@ -83,9 +83,12 @@ class Run:
         granted = self._allocator.grant()
         for gpu, process in granted:
             self._node.start(process, gpu, seconds=_TASK_SECONDS if process.job == TASK_GROUP else None)
-        # 4. A gang takes a step if all of its ranks are there.
+        # 4. A gang takes a step if all of its ranks are there, and ends with its last one.
         moving = [gang for gang in GANGS if self._ranks(gang) == RANKS]
         self._steps.update(moving)
+        for gang in moving:
+            if self._steps[gang] == STEPS:
+                self._node.end(gang)
         return bool(ended or granted or moving)
 
     def frame(self, *, is_over: bool = False) -> Frame:
@@ -124,7 +127,7 @@ class Run:
             of=RANKS,
             gpus=held,
             progress=f"step {self._steps[name]} of {STEPS}",
-            why=f"0 steps: waits for {missing} more ranks" if missing and held else "",
+            why=f"waits for {missing} more ranks" if missing and held else "",
         )
 
 

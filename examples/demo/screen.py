@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, RenderableType
 from rich.live import Live
 from rich.markup import escape
 from rich.rule import Rule
-from rich.table import Table
 from rich.text import Text
 
 #: Each group has one colour throughout.
@@ -29,7 +29,7 @@ _WIDEST = 100
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One group. `progress` is how far it has come, `why` why it does not move: one or the other."""
+    """One group. `progress` is how far it has come, `why` why it does not move."""
 
     name: str
     status: str
@@ -86,13 +86,20 @@ class Screen:
         self.console.print(Rule(f"[bold]{escape(title)}[/]", align="left", style="dim"), width=width)
 
     def say(self, text: str = "", style: str = "") -> None:
-        """A paragraph."""
-        self.console.print(Text(text, style=style), width=min(self.console.width, _WIDEST))
+        """A paragraph; an indented one stays so in all its lines."""
+        indent = text[: len(text) - len(text.lstrip())]
+        width = min(self.console.width, _WIDEST)
+        for line in textwrap.wrap(text, width, subsequent_indent=indent) or [""]:
+            self.console.print(Text(line, style=style), soft_wrap=True)
+
+    def complain(self, text: str) -> None:
+        """Lines as they are."""
+        self.console.print(Text(text, style="bold red"), soft_wrap=True)
 
     def show(self, frame: Frame) -> None:
         """The present moment."""
         if self._live is not None:
-            self._live.update(_table(frame), refresh=True)
+            self._live.update(_picture(frame), refresh=True)
         else:
             self._print_changes(frame)
 
@@ -109,43 +116,38 @@ class Screen:
 
 
 def _line(clock: str, row: Row) -> str:
-    parts = [f"{row.running} members running", f"{row.gpus} GPUs"]
+    parts = [f"{row.running} running", f"{row.gpus} GPU{'' if row.gpus == 1 else 's'}"]
     if row.position is not None:
         parts.append(f"position {row.position}")
     parts += [text for text in (row.why or row.progress,) if text]
     return f"{clock:>8}  {row.name:<5}  {row.status:<10} {', '.join(parts)}"
 
 
-def _table(frame: Frame) -> RenderableType:
-    return Group(Text(), _gpus(frame), Text(), _groups(frame), Text())
+def _picture(frame: Frame) -> Text:
+    """The node with a box for each GPU, then the groups."""
+    lines = [Text(), _gpus(frame), Text(), Text(_HEAD, style="dim")]
+    for row in frame.rows:
+        lines += _group(row)
+    return Text("\n").join([*lines, Text()])
 
 
-def _gpus(frame: Frame) -> RenderableType:
-    """The node: one box for each GPU, with the name of who holds it."""
+def _gpus(frame: Frame) -> Text:
+    """One box for each GPU, with the name of who holds it."""
     line = Text(f"{_MARGIN}GPUs  ")
     for holder in frame.holders:
         text = "task" if holder == "tasks" else holder or "free"
-        style = f"black on {COLOURS[holder]}" if holder else "dim"
-        line.append(f"{text:^6}", style=style).append(" ")
-    line.append(f" {frame.clock:>8}", style="dim")
-    return line
+        line.append(f"{text:^6}", style=f"black on {COLOURS[holder]}" if holder else "dim").append(" ")
+    return line.append(f" {frame.clock:>8}", style="dim")
 
 
-def _groups(frame: Frame) -> RenderableType:
-    table = Table(box=None, pad_edge=False, header_style="dim", padding=(0, 2, 0, 0), width=_WIDEST)
-    table.add_column(f"{_MARGIN}group", no_wrap=True, width=9)
-    table.add_column("status", no_wrap=True, width=10)
-    table.add_column("running", no_wrap=True, width=7)
-    table.add_column("GPUs", no_wrap=True, width=4)
-    table.add_column("position", no_wrap=True, width=8)
-    table.add_column("training, or why not", overflow="ellipsis", no_wrap=True)
-    for row in frame.rows:
-        table.add_row(
-            Text(f"{_MARGIN}{row.name}", style=COLOURS[row.name]),
-            Text(row.status, style=_STATUS_COLOURS.get(row.status, "")),
-            row.running,
-            str(row.gpus),
-            "" if row.position is None else str(row.position),
-            Text(row.why or row.progress, style="red" if row.why else ""),
-        )
-    return table
+_HEAD = f"{_MARGIN}{'group':<7}{'status':<12}{'running':<10}{'GPUs':<6}{'position':<10}training"
+
+
+def _group(row: Row) -> list[Text]:
+    """A line for the group, and one for what it waits for."""
+    position = "" if row.position is None else str(row.position)
+    line = Text(f"{_MARGIN}{row.name:<7}", style=COLOURS[row.name])
+    line.append(f"{row.status:<12}", style=_STATUS_COLOURS.get(row.status, "default"))
+    line.append(f"{row.running:<10}{row.gpus:<6}{position:<10}", style="default")
+    line.append(row.progress, style="default")
+    return [line, Text(f"{_MARGIN}{'':<7}{row.why}", style="red")] if row.why else [line]

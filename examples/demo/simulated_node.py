@@ -36,7 +36,8 @@ class SimulatedNode:
 
     def __init__(self, clock: VirtualClock) -> None:
         self._clock = clock
-        self._launcher = SimulatedLauncher(SimulatedCluster({_POOL: [_NODE]}, clock), _POOL)
+        self._cluster = SimulatedCluster({_POOL: [_NODE]}, clock)
+        self._launcher = SimulatedLauncher(self._cluster, _POOL)
         self._processes: dict[GenerationKey, Process] = {}
 
     def start(self, process: Process, gpu: int, *, seconds: float | None) -> None:
@@ -67,6 +68,10 @@ class SimulatedNode:
         )
         assert result.outcome is Outcome.STARTED, result
         self._processes[key.of] = process
+
+    def end(self, job: str) -> None:
+        """All processes of a job end by themselves."""
+        self._cluster.end(job)
 
     def live(self) -> list[Process]:
         """The processes that run now."""

@@ -98,18 +98,18 @@ def frame_of(look: Look) -> Frame:
     return Frame(
         clock=f"{look.seconds:.1f} s",
         holders=look.holders,
-        rows=[_row(look.groups[name], look.in_ledger(name)) for name in ALL],
+        rows=[_row(look.groups[name]) for name in ALL],
     )
 
 
-def _row(group: GroupLook, held: int) -> Row:
+def _row(group: GroupLook) -> Row:
     why = f"{group.codes[0]}: {group.reason}" if group.codes and not group.running else ""
     return Row(
         name=group.name,
         status=group.status,
         members=group.running,
         of=TASKS if group.name == TASK_GROUP else RANKS,
-        gpus=held,
+        gpus=group.held,
         position=group.position if not group.running else None,
         progress=_progress(group),
         why=why,
@@ -119,7 +119,7 @@ def _row(group: GroupLook, held: int) -> Row:
 def _progress(group: GroupLook) -> str:
     if group.name == TASK_GROUP:
         return f"{group.succeeded} of {TASKS} done"
-    if group.status == "Succeeded":
+    if group.status == "Succeeded" or group.last_line.startswith("done:"):
         return "all steps done"
     if step := _STEP.match(group.last_line):
         return f"step {step[1]} of {step[2]}"
