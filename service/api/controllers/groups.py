@@ -20,7 +20,7 @@ from service.api.deps import (
 )
 from service.api.schemas.group import BatchRequest, GroupRequest
 from service.api.schemas.group_answer import GroupAnswer, GroupPageAnswer, brief_answer, group_answer
-from service.api.schemas.group_filter import CursorText, LabelTexts, Limit, NameText, Text, labels_of
+from service.api.schemas.group_filter import CursorText, LabelTexts, Limit, Text, labels_of
 from service.api.schemas.group_paging import cursor_of, key_of
 from service.api.schemas.group_reading import read_group, read_groups
 from service.api.schemas.group_submit import (
@@ -115,10 +115,10 @@ class GroupsController(Controller):
         redis: RedisDep,
         principal: PrincipalDep,
         queue: Text = None,
-        statuses: Annotated[list[Status] | None, QueryParameter(name="status", max_items=9)] = None,
+        status: Annotated[list[Status] | None, QueryParameter(max_items=9)] = None,
         owner: Text = None,
-        group_name: NameText = None,
-        labels: LabelTexts = None,
+        name: Text = None,
+        label: LabelTexts = None,
         waiting: FromQuery[bool | None] = None,
         order: FromQuery[ListOrder | None] = None,
         cursor: CursorText = None,
@@ -129,10 +129,10 @@ class GroupsController(Controller):
         owners' waiting groups as position and size only."""
         wanted = GroupFilter(
             queue=queue,
-            statuses=tuple(statuses or ()),
+            statuses=tuple(status or ()),
             owner=owner,
-            name=group_name,
-            labels=labels_of(labels or []),
+            name=name,
+            labels=labels_of(label or []),
             is_waiting=bool(waiting),
             order=order or (ListOrder.POSITION if waiting else ListOrder.NEWEST),
         )

@@ -36,7 +36,7 @@ class MembersController(Controller):
         group_id: FromPath[str],
         engine: EngineDep,
         principal: PrincipalDep,
-        statuses: Annotated[list[Status] | None, QueryParameter(name="status", max_items=9)] = None,
+        status: Annotated[list[Status] | None, QueryParameter(max_items=9)] = None,
         cursor: Cursor = None,
         limit: Limit = 100,
     ) -> MemberPageAnswer:
@@ -47,7 +47,7 @@ class MembersController(Controller):
             principal=principal,
             first=int(cursor or 0),
             limit=limit,
-            statuses=statuses or (),
+            statuses=status or (),
         )
         return MemberPageAnswer(
             members=[member_answer(member) for member in page.members],

@@ -12,12 +12,8 @@ from service.api.wire import NO_NUL
 from service.domain.errors import FieldError, InvalidRequest
 
 Text: TypeAlias = Annotated[str | None, QueryParameter(min_length=1, max_length=128, pattern=NO_NUL)]
-#: The same under the name `name`; of two nested parameters the outer one's name would not be seen.
-NameText: TypeAlias = Annotated[
-    str | None, QueryParameter(name="name", min_length=1, max_length=128, pattern=NO_NUL)
-]
 #: `label=team=vision`, repeated for several; all must hold.
-LabelTexts: TypeAlias = Annotated[list[str] | None, QueryParameter(name="label", max_items=16)]
+LabelTexts: TypeAlias = Annotated[list[str] | None, QueryParameter(max_items=16)]
 CursorText: TypeAlias = Annotated[str | None, QueryParameter(max_length=LONGEST)]
 Limit: TypeAlias = Annotated[int, QueryParameter(ge=1, le=1000)]
 

@@ -1,0 +1,145 @@
+"""Positions and reasons, with and without Redis."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from litestar import Litestar
+from litestar.testing import TestClient
+from sqlalchemy import Engine
+
+from service.api.app import create_app
+from service.domain.principal import KeyRole
+from service.inventory.client import make_client
+from service.settings import Settings
+from tests.integration.api.callers import Callers
+from tests.integration.api.cluster import Cluster
+
+Client = TestClient[Litestar]
+
+
+def _submit(client: Client, name: str = "g", **fields: Any) -> str:
+    answer = client.post("/v1/groups", json={"name": name, "gpus": 1, **fields})
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["id"])
+
+
+def _reasons(client: Client, group_id: str) -> dict[str, Any]:
+    answer = client.get(f"/v1/groups/{group_id}/reasons")
+    assert answer.status_code == 200, answer.text
+    return dict(answer.json())
+
+
+def _codes(client: Client, group_id: str) -> list[str]:
+    return [reason["code"] for reason in _reasons(client, group_id)["reasons"]]
+
+
+def test_before_the_first_cycle_it_waits_to_be_looked_at(user: Client) -> None:
+    group_id = _submit(user)
+    answer = _reasons(user, group_id)
+    assert [reason["code"] for reason in answer["reasons"]] == ["PendingEvaluation"]
+    assert (answer["position"], answer["cycle_id"], answer["is_waiting"]) == (None, None, True)
+    assert user.get(f"/v1/groups/{group_id}/position").json()["position"] is None
+
+
+def test_a_waiting_group_has_its_position_and_numbers(user: Client, cluster: Cluster) -> None:
+    running = _submit(user, members=3)
+    cluster.settle()
+    first, second = _submit(user, members=2), _submit(user, members=4)
+    cluster.settle()
+    assert _codes(user, running) == []
+    assert user.get(f"/v1/groups/{running}/position").json()["position"] is None
+    for group_id, need, position in ((first, 2, 1), (second, 4, 2)):
+        answer = _reasons(user, group_id)
+        (reason,) = answer["reasons"]
+        assert (reason["code"], reason["need"], reason["have"]) == ("InsufficientGpus", need, 1)
+        assert str(need) in reason["message"]
+        assert answer["position"] == position
+        assert reason["since"] >= user.get(f"/v1/groups/{group_id}").json()["submitted_at"]
+        standing = user.get(f"/v1/groups/{group_id}/position").json()
+        assert (standing["position"], standing["overall_position"]) == (position, position)
+        assert (standing["queue"], standing["queue_length"]) == ("default", 2)
+        assert user.get(f"/v1/groups/{group_id}").json()["position"] == position
+
+
+def test_overall_position_counts_every_queue(user: Client, admin: Client, cluster: Cluster) -> None:
+    admin.post("/v1/queues", json={"name": "q1"}).raise_for_status()
+    _submit(user, gpus=4)
+    cluster.settle()
+    _submit(user, queue="q1", priority=3)
+    mine = _submit(user)
+    cluster.settle()
+    standing = user.get(f"/v1/groups/{mine}/position").json()
+    assert (standing["position"], standing["overall_position"]) == (1, 2)
+
+
+def test_a_stopped_queue_says_so(user: Client, admin: Client, cluster: Cluster) -> None:
+    group_id = _submit(user)
+    admin.patch("/v1/queues/default", json={"stop": "hold"}).raise_for_status()
+    assert _codes(user, group_id)[0] == "QueueStopped"
+    cluster.settle()
+    assert _codes(user, group_id)[0] == "QueueStopped"
+    assert _reasons(user, group_id)["position"] is None
+
+
+def test_a_refused_start_is_told_with_the_launchers_words(user: Client, cluster: Cluster) -> None:
+    group_id = _submit(user)
+    cluster.machines.behave("g", refuses=True, message="no such image")
+    cluster.settle()
+    reasons = _reasons(user, group_id)["reasons"]
+    assert {reason["code"] for reason in reasons} >= {"BackingOff", "DispatchRefused"}
+    assert "no such image" in next(r["message"] for r in reasons if r["code"] == "DispatchRefused")
+    group = user.get(f"/v1/groups/{group_id}").json()
+    assert (group["status"], group["attempt"], group["refused_dispatches"]) == ("Pending", 2, 1)
+    assert group["position"] is None
+
+
+def test_holders_of_other_users_are_only_counted(
+    user: Client, operator: Client, admin: Client, callers: Callers, cluster: Cluster
+) -> None:
+    admin.patch("/v1/queues/default", json={"order": "strict"}).raise_for_status()
+    other = callers.make(KeyRole.USER, user="other")
+    head = _submit(other, members=4)
+    cluster.settle()
+    blocked = _submit(other, members=4)
+    mine = _submit(user)
+    cluster.settle()
+    cluster.machines.end("nobody")
+    for client, holders, others in ((user, [], 1), (operator, [blocked], 0)):
+        turn = next(r for r in _reasons(client, mine)["reasons"] if r["code"] == "WaitingForTurn")
+        assert (turn["holders"], turn["other_holders"]) == (holders, others)
+        assert (blocked in turn["message"]) is (client is operator)
+    assert head not in str(_reasons(user, mine))
+
+
+def test_an_ended_group_is_blocked_by_nothing(user: Client) -> None:
+    group_id = _submit(user)
+    user.delete(f"/v1/groups/{group_id}")
+    answer = _reasons(user, group_id)
+    assert (answer["reasons"], answer["is_waiting"], answer["position"]) == ([], False, None)
+
+
+@pytest.fixture
+def without_redis(settings: Settings, engine: Engine, tmp_path: Path) -> Iterator[Client]:
+    """The API with a Redis that nobody serves, and an admin's key."""
+    app = create_app(settings, engine=engine, redis=make_client(f"unix://{tmp_path}/nobody.sock"))
+    with TestClient(app, raise_server_exceptions=False) as client:
+        client.headers["Authorization"] = f"Bearer {settings.api_key}"
+        yield client
+
+
+def test_without_redis_everything_but_explanations_goes_on(without_redis: Client) -> None:
+    group_id = _submit(without_redis)
+    assert without_redis.get(f"/v1/groups/{group_id}").json()["position"] is None
+    (listed,) = without_redis.get("/v1/groups", params={"waiting": True}).json()["groups"]
+    assert (listed["id"], listed["position"]) == (group_id, None)
+    for part in ("position", "reasons"):
+        answer = without_redis.get(f"/v1/groups/{group_id}/{part}")
+        assert answer.status_code == 503
+        assert "Redis" in answer.json()["detail"]
+        assert answer.json()["type"] == "/problems/inventory-unavailable"
+    assert without_redis.delete(f"/v1/groups/{group_id}").json()["status"] == "Cancelled"
+    assert _codes(without_redis, group_id) == []
