@@ -311,7 +311,7 @@ def _end_of(member: MemberView) -> str:
 def _restarts(policy: Policy) -> str:
     if policy.max_restarts == 0:
         return "No restarts are allowed."
-    return f"All {policy.max_restarts} restarts are used up."
+    return f"Its restarts are used up ({policy.max_restarts} of {policy.max_restarts})."
 
 
 # ---------------------------------------------------------------- deadlines
