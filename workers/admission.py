@@ -127,6 +127,13 @@ class Leader:
 
     def resume(self) -> CycleResult:
         """Go on from where the cycle stands, to its end."""
+        try:
+            return self._resume()
+        finally:
+            if self._keeper is not None:
+                self._keeper.end_cycle()
+
+    def _resume(self) -> CycleResult:
         admitted, waiting = 0, 0
         for _ in range(_ROUNDS):
             if self._cycle is None and not self.read_and_plan():
@@ -211,8 +218,6 @@ class Leader:
         if not is_newest:
             self._note_stale(term, by="ledger")
             self._drop()
-        elif self._keeper is not None:
-            self._keeper.end_cycle()
         return is_newest
 
     def _apply_releases(self, term: Term) -> bool:

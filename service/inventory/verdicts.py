@@ -87,6 +87,15 @@ class Publisher:
         self._publish = client.register_script(source)
         self._queues: dict[int, tuple[bytes, dict[object, datetime]]] = {}
         self._numbers: bytes | None = None
+        self._left: tuple[int, int] | None = None
+
+    def is_as_left(self) -> bool:
+        """Whether the newest publication is still this one's, or there was none yet: a server that was
+        emptied, or has lost its last second, shows readers something else."""
+        if self._left is None:
+            return True
+        epoch, cycle = self._client.hmget(keys.VERDICT_FENCE, ["epoch", "cycle"])
+        return epoch is not None and cycle is not None and (int(epoch), int(cycle)) == self._left
 
     def forget(self) -> None:
         """Publish everything at the next call: after a takeover or a rebuild (L3, R4)."""
@@ -115,10 +124,12 @@ class Publisher:
         shared = msgspec.msgpack.encode(dict(sorted(numbers.items())))
         if shared != self._numbers:
             replaced[keys.VERDICT_NUMBERS] = shared
-        if replaced and not self._publish(
-            keys=[keys.VERDICT_FENCE, *replaced], args=[epoch, cycle, *replaced.values()]
-        ):
-            return None
+        if replaced:
+            if not self._publish(
+                keys=[keys.VERDICT_FENCE, *replaced], args=[epoch, cycle, *replaced.values()]
+            ):
+                return None
+            self._left = epoch, cycle
         self._queues, self._numbers = known, shared
         return len(replaced)
 

@@ -7,7 +7,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from psycopg.errors import DeadlockDetected
 from sqlalchemy import Connection
+from sqlalchemy.exc import OperationalError
 
 from service.admission.plan import Admission
 from service.domain.events import Event, Kind
@@ -25,6 +27,8 @@ from service.store.admit import (
 )
 from service.store.events import add_events
 from service.store.lease import Fence, lock_fence
+
+_TRIES = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +60,35 @@ def commit_admissions(
     held devices and events. `independent_groups`: those of the admissions' groups that are no gangs.
 
     Raises psycopg's UniqueViolation if a device is held already (R3, R6): then nothing was written.
-    If an error says that the connection is lost, the outcome is not known (L4).
+    If an error says that the connection is lost, the outcome is not known (L4). Of a transaction that
+    the database ended as a deadlock nothing has happened, so it is made again (W4).
     """
+
+    def once() -> Committed | Outdated:
+        return _commit_once(
+            conn, admissions, independent_groups=independent_groups, fence=fence, now=now, cycle=cycle
+        )
+
+    for _ in range(_TRIES - 1):
+        try:
+            return once()
+        except DeadlockDetected:
+            continue
+        except OperationalError as error:
+            if not isinstance(error.orig, DeadlockDetected):
+                raise
+    return once()
+
+
+def _commit_once(
+    conn: Connection,
+    admissions: Sequence[Admission],
+    *,
+    independent_groups: Collection[int],
+    fence: Fence,
+    now: datetime,
+    cycle: int,
+) -> Committed | Outdated:
     with conn.begin() as transaction:
         # 1. Neither the epoch nor the configuration may move before the end (L2).
         found = lock_fence(conn)

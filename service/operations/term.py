@@ -66,6 +66,8 @@ class Term:
         """
         if self._ledger.stamp() != self._stamp:
             raise LedgerDisagrees("the ledger is not as this leader left it")
+        if not self._publisher.is_as_left():
+            self._publisher.forget()
         changes, self._position = load_changes(self._conn, self._position)
         self._apply(changes)
 

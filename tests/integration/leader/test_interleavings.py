@@ -151,6 +151,26 @@ def cancel_all(engine: Engine, group: int) -> dict[str, int]:
         return {row.status: row.n for row in rows}
 
 
+def test_a_deadlock_with_somebody_else_is_no_failure(
+    site: Site, leader: Leader, client: redis.Redis, engine: Engine
+) -> None:
+    """W4: the database ends the leader's transaction, of which nothing has happened: it is made again."""
+    units = [unit_id(group, 0) for group in site.submit(2)]
+    leader.read_and_plan()
+    leader.reserve()
+    lock = text("UPDATE units SET message = 'locked' WHERE id = :id")
+    with ThreadPoolExecutor() as pool, engine.connect() as other:
+        transaction = other.begin()
+        other.execute(lock, {"id": units[1]})
+        commit = pool.submit(leader.commit)
+        wait_for_lock(site)
+        other.execute(lock, {"id": units[0]})
+        transaction.commit()
+        assert commit.result(20)
+    assert set(site.statuses().values()) == {"Admitted"}
+    assert_books_agree(site, client)
+
+
 # ---------------------------------------------------------------- L3: two leaders
 @pytest.mark.parametrize("stop_after", ["read", "reserve"])
 def test_a_frozen_leader_is_fenced_out_of_both_stores(
@@ -371,6 +391,21 @@ def test_postgres_refuses_a_second_hold_though_the_ledger_has_none(
     }
     assert site.held() == 16
     assert_books_agree(site, client)
+
+
+def test_verdicts_that_redis_has_lost_are_published_again(
+    site: Site, leader: Leader, client: redis.Redis
+) -> None:
+    """It may lose its last second, in which the ledger need not have changed."""
+    site.submit(spec=gang(2, 8))
+    [waits] = site.submit(spec=gang(2, 8))
+    leader.run_cycle()
+    client.delete(keys.VERDICT_FENCE, keys.verdict(site.queue_id), keys.VERDICT_NUMBERS)
+    leader.run_cycle()
+    published = read_queue(client, site.queue_id)
+    assert published is not None
+    assert published.position_of(waits) == 1
+    assert client.exists(keys.VERDICT_NUMBERS)
 
 
 def test_redis_that_is_away_uses_up_no_epoch(site: Site, database_url: str, clock: VirtualClock) -> None:

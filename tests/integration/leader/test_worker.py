@@ -96,6 +96,7 @@ def test_a_standby_takes_no_jobs_from_the_leader(
             assert holder(site) == leader
             assert stop(first) == 0
             site.submit()
+            jobs.wake_cycles(client)
             wait_until(lambda: are_admitted(site))
             assert holder(site) != leader
             assert stop(second) == 0
