@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
 from collections.abc import Iterator
 from dataclasses import replace
@@ -27,12 +28,14 @@ UNIT = 7 << 20
 
 
 @pytest.fixture(params=SUBJECTS)
-def subject(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Subject]:
-    made = SUBJECTS[request.param](tmp_path)
-    try:
-        yield made
-    finally:
-        made.stop()
+def subject(request: pytest.FixtureRequest) -> Iterator[Subject]:
+    # Not tmp_path: it leaves no room for the name of a socket.
+    with tempfile.TemporaryDirectory(prefix="muster-test-", dir="/tmp") as folder:
+        made = SUBJECTS[request.param](Path(folder))
+        try:
+            yield made
+        finally:
+            made.stop()
 
 
 def test_it_names_its_kind_and_its_nodes(subject: Subject) -> None:

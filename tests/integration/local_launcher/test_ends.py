@@ -90,14 +90,11 @@ def test_a_child_in_a_session_of_its_own_ends_with_its_member(bench: Bench) -> N
                 time.sleep(60)
             os._exit(0)
         os.wait()
-        while not os.path.exists("daemon"): time.sleep(0.01)
-        Path("go").touch()
-        while os.path.exists("go"): time.sleep(0.01)
+        while not os.path.exists("go"): time.sleep(0.01)
         sys.exit(3)
     """)
     daemon = bench.pid_of("daemon")
-    (bench.folder / "go").unlink(missing_ok=True)
-    wait_until(lambda: not (bench.folder / "go").exists())
+    (bench.folder / "go").touch()
     seen = wait_for_end(bench.launcher, key)
     assert seen.exit_code == 3
     assert is_gone(daemon)
@@ -108,10 +105,10 @@ def test_a_child_without_its_environment_ends_with_its_member(bench: Bench) -> N
         subprocess.Popen(["env", "-i", sys.executable, "-S", "-c",
             "import os,time; open('child','w').write(f'{os.getpid()}\\\\n'); time.sleep(60)"],
             start_new_session=True)
-        while not os.path.exists("child"): time.sleep(0.01)
-        time.sleep(0.3)
+        while not os.path.exists("go"): time.sleep(0.01)
     """)
     child = bench.pid_of("child")
+    (bench.folder / "go").touch()
     assert wait_for_end(bench.launcher, key).exit_code == 0
     assert is_gone(child)
 

@@ -9,6 +9,7 @@ from service.clock import SystemClock
 from service.operations.member_logs import log_path
 from tests.contract.subjects import find, member, wait_for_end
 from tests.integration.local_launcher.bench import Bench
+from workers.embedded.folders import ServerUser, choose_socket_folder
 from workers.launchers.base import GenerationKey, MemberKey
 from workers.launchers.local.known import KnownMembers
 from workers.launchers.local.sweep import KEPT, sweep
@@ -84,6 +85,8 @@ def test_a_long_path_still_has_a_bell(bench: Bench) -> None:
         assert not list(other.layout.root.glob("bells/*"))
     finally:
         other.end()
+        user = ServerUser.of_caller()
+        choose_socket_folder(other.layout.root / "bells", "x" * 20, user=user).rmdir()
 
 
 def test_many_members_in_one_call(bench: Bench) -> None:

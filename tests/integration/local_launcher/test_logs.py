@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,14 +16,12 @@ LIMIT = 64 * 1024
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    return Bench(tmp_path, log_limit_bytes=LIMIT)
-
-
-@pytest.fixture(autouse=True)
-def ended(bench: Bench) -> object:
-    yield
-    bench.end()
+def bench(short_folder: Path) -> Iterator[Bench]:
+    made = Bench(short_folder, log_limit_bytes=LIMIT)
+    try:
+        yield made
+    finally:
+        made.end()
 
 
 def size_on_disk(bench: Bench, key: MemberKey) -> int:
