@@ -39,8 +39,8 @@ class Capacity:
         self._fields: dict[tuple[tuple[Filter, ...], str | None], Field] = {}
         self._queries: dict[int, ShapeQuery] = {}
         self._journal: list[Taken] = []
-        #: Shapes that found no place, by how much their fields had grown then.
-        self._misses: dict[int, int] = {}
+        #: Whether shapes found a place, and how much their fields had shrunk or grown then.
+        self._answers: dict[int, tuple[bool, int]] = {}
 
     def replace_nodes(self, configuration: Configuration) -> bool:
         """Go on with other states of the same nodes; False, and nothing done, if nodes or pools
@@ -63,6 +63,7 @@ class Capacity:
             field.remove(membership)
             field.add(after, domain)
             field.grown += 1
+            field.shrunk += 1
 
     def field(self, filters: Iterable[Filter], level: str | None = None) -> Field:
         """The nodes that one of `filters` allows, by domain of `level`, made when first asked for."""
@@ -85,16 +86,21 @@ class Capacity:
 
     def hold(self, taken: Taken) -> None:
         self._change(taken, is_release=False)
+        for field in self._fields_of(taken):
+            field.shrunk += 1
 
     def release(self, taken: Taken) -> None:
         self._change(taken, is_release=True)
+        for field in self._fields_of(taken):
+            field.grown += 1
+
+    def _fields_of(self, taken: Taken) -> list[Field]:
         state = self.nodes.get(taken.node_id)
-        for membership in state.memberships if state is not None else ():
-            membership.field.grown += 1
+        return [] if state is None else [membership.field for membership in state.memberships]
 
     def take(self, taken: Taken) -> None:
         """Hold until `give_back`."""
-        self.hold(taken)
+        self._change(taken, is_release=False)
         self._journal.append(taken)
 
     def give_back(self) -> None:
@@ -102,22 +108,25 @@ class Capacity:
         while self._journal:
             self._change(self._journal.pop(), is_release=True)
 
-    def remember_miss(self, shape_id: int, query: ShapeQuery) -> None:
-        """The shape found no place whatever the quota. Remembered beyond the cycle only if the
+    def remember(self, shape_id: int, query: ShapeQuery, *, has_place: bool) -> None:
+        """Whether the shape found a place, whatever the quota. Kept beyond the cycle only if the
         cycle has taken nothing yet: what it took may be given back."""
         if not self._journal:
-            self._misses[shape_id] = query.grown()
+            self._answers[shape_id] = (has_place, query.shrunk() if has_place else query.grown())
 
-    def has_missed(self, shape_id: int, query: ShapeQuery) -> bool:
-        """Whether it is known to find no place, because nothing became free since it found none."""
-        return self._misses.get(shape_id) == query.grown()
+    def find_answer(self, shape_id: int, query: ShapeQuery) -> bool | None:
+        """What was remembered, if it still must be so; None if that is not known."""
+        has_place, stamp = self._answers.get(shape_id, (False, -1))
+        if has_place:
+            return True if not self._journal and stamp == query.shrunk() else None
+        return False if stamp == query.grown() else None
 
     def forget_fields(self) -> None:
         """Bound what rare filters (a named node) leave behind."""
         if len(self._fields) > MAX_FIELDS:
             self._fields.clear()
             self._queries.clear()
-            self._misses.clear()
+            self._answers.clear()
             for state in self.nodes.values():
                 state.memberships.clear()
 

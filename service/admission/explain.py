@@ -37,7 +37,7 @@ class Explainer:
         self._fitter = fitter
         self._now = now
         self._numbers: dict[str, int] = {}
-        self._shapes: dict[tuple[int, bool], Verdict] = {}
+        self._shapes: dict[int, Verdict] = {}
 
     def explain(
         self, blocked: Collection[ClassId], holding: Mapping[int, Key], finished: Collection[int]
@@ -73,8 +73,7 @@ class Explainer:
         never = self._never(class_id, queue)
         exceeded = self._exceeded(queue, shape_id, query, is_blocked)
         self._count_quota(queue_id, exceeded)
-        is_tried = is_blocked and self._fitter.has_missed(shape_id)
-        shape = self._shape_verdict(shape_id, query, is_tried)
+        shape = self._shape_verdict(shape_id, query)
         known = self._world.memory.classes.get(class_id)
         if known is not None and known.shape is shape and known.exceeded == exceeded:
             return known.merged
@@ -105,16 +104,16 @@ class Explainer:
         self._numbers |= known[1]
         return known[0]
 
-    def _shape_verdict(self, shape_id: int, query: ShapeQuery, is_tried: bool) -> Verdict:
-        """Once in a cycle for all queues."""
-        known = self._shapes.get((shape_id, is_tried))
+    def _shape_verdict(self, shape_id: int, query: ShapeQuery) -> Verdict:
+        """Once in a cycle for all queues; empty if the shape has a place."""
+        known = self._shapes.get(shape_id)
         if known is None:
-            if self._world.configuration.nodes:
-                found = explain_places(query, self._numbers, is_tried=is_tried)
-            else:
+            found: Verdict = ()
+            if not self._world.configuration.nodes:
                 found = _NO_NODES
-            known = self._world.memory.same_shape(shape_id, is_tried, found)
-            self._shapes[shape_id, is_tried] = known
+            elif self._fitter.would_miss(shape_id):
+                found = explain_places(query, self._numbers)
+            known = self._shapes[shape_id] = self._world.memory.same_shape(shape_id, found)
         return known
 
     def _exceeded(self, queue: Queue, shape_id: int, query: ShapeQuery, is_blocked: bool) -> tuple[str, ...]:

@@ -114,15 +114,17 @@ class Membership:
 
 
 class Field:
-    """Every node that one of `filters` allows. `grown` counts up whenever something became free:
-    what did not fit does not fit now either while no count of its fields has moved."""
+    """Every node that one of `filters` allows. `grown` counts up whenever something became free,
+    `shrunk` whenever something was taken for good: what did not fit does not fit now either while
+    no `grown` of its fields has moved, and what fits still does while no `shrunk` has."""
 
-    __slots__ = ("filters", "grown", "level", "members", "stocks", "unavailable")
+    __slots__ = ("filters", "grown", "level", "members", "shrunk", "stocks", "unavailable")
 
     def __init__(self, filters: tuple[Filter, ...], level: str | None) -> None:
         self.filters = filters
         self.level = level
         self.grown = 0
+        self.shrunk = 0
         self.members: dict[int, Membership] = {}
         self.stocks: dict[Domain, Stock] = {}
         #: Names of nodes that are down or cordoned, by id.

@@ -47,16 +47,12 @@ def shortages(query: ShapeQuery) -> list[Shortage]:
     return [found[amount] for amount in _INSUFFICIENT if amount in found]
 
 
-def explain_places(query: ShapeQuery, numbers: dict[str, int], *, is_tried: bool) -> tuple[Blocker, ...]:
-    """Blockers of the shape on the nodes as they are now; shared amounts go into `numbers`.
-    `is_tried`: it is known to find no place, also if every sum suffices."""
+def explain_places(query: ShapeQuery, numbers: dict[str, int]) -> tuple[Blocker, ...]:
+    """Blockers of a shape that has no place on the nodes as they are now; shared amounts go into
+    `numbers`."""
     short = shortages(query)
-    blockers = [_insufficient(shortage, numbers) for shortage in short]
-    if not short and is_tried:
-        blockers.extend(_scattered(query, numbers))
-    if blockers:
-        blockers.extend(_unhealthy(query, short, numbers))
-    return tuple(blockers)
+    blockers = [_insufficient(shortage, numbers) for shortage in short] or [_scattered(query, numbers)]
+    return (*blockers, *_unhealthy(query, short, numbers))
 
 
 def scope_of(check: Check) -> dict[str, str]:
@@ -101,30 +97,21 @@ def _insufficient(shortage: Shortage, numbers: dict[str, int]) -> Blocker:
     )
 
 
-def _scattered(query: ShapeQuery, numbers: dict[str, int]) -> Iterator[Blocker]:
+def _scattered(query: ShapeQuery, numbers: dict[str, int]) -> Blocker:
     """Enough in sum, but not in one domain, or not node by node."""
     check = query.checks[0]
     amount = _leading_amount(query)
-    need = getattr(query.total, amount)
-    if query.shape.required is not None:
-        best = _best_domain(query, amount)
-        key = field_key(f"best_{_RESOURCE[amount]}", query.roles[0].fields[0])
-        numbers[key] = best
-        yield Blocker(
-            code=Code.TOPOLOGY_UNSATISFIED,
-            need=need,
-            have_key=key,
-            scope={"resource": _RESOURCE[amount], "level": query.shape.required, **scope_of(check)},
-        )
-        return
-    key = field_key(f"free_{_RESOURCE[amount]}", check.field)
+    resource, need = _RESOURCE[amount], getattr(query.total, amount)
+    level = query.shape.required
+    if level is not None:
+        key = field_key(f"best_{resource}", query.roles[0].fields[0])
+        numbers[key] = _best_domain(query, amount)
+        scope = {"resource": resource, "level": level, **scope_of(check)}
+        return Blocker(code=Code.TOPOLOGY_UNSATISFIED, need=need, have_key=key, scope=scope)
+    key = field_key(f"free_{resource}", check.field)
     numbers[key] = getattr(check.field, amount)()
-    yield Blocker(
-        code=Code.FRAGMENTED,
-        need=need,
-        have_key=key,
-        scope={"resource": _RESOURCE[amount], **_per_member(query), **scope_of(check)},
-    )
+    scope = {"resource": resource, **_per_member(query), **scope_of(check)}
+    return Blocker(code=Code.FRAGMENTED, need=need, have_key=key, scope=scope)
 
 
 def _per_member(query: ShapeQuery) -> dict[str, str]:

@@ -19,14 +19,14 @@ from service.domain.unit import unit_id
 
 
 class Fitter:
-    """Admissions of one cycle. `misses` are shapes that found no place in it: resources only
-    shrink within a cycle, so no queue needs to ask for them again."""
+    """Admissions of one cycle. A shape that found no place in it is not tried again, for any
+    queue: resources only shrink within a cycle."""
 
     def __init__(self, capacity: Capacity, shapes: Mapping[int, Shape], quota: QuotaBook) -> None:
         self._capacity = capacity
         self._shapes = shapes
         self._quota = quota
-        self.misses: set[int] = set()
+        self._misses: set[int] = set()
         self.admissions: list[Admission] = []
 
     def query(self, shape_id: int) -> ShapeQuery:
@@ -45,21 +45,27 @@ class Fitter:
 
     def has_missed(self, shape_id: int) -> bool:
         """Whether the shape is known to find no place, whatever the quota."""
-        if shape_id not in self.misses and self._capacity.has_missed(shape_id, self.query(shape_id)):
-            self.misses.add(shape_id)
-        return shape_id in self.misses
+        if shape_id not in self._misses:
+            if self._capacity.find_answer(shape_id, self.query(shape_id)) is not False:
+                return False
+            self._misses.add(shape_id)
+        return True
 
     def would_miss(self, shape_id: int) -> bool:
         """As `has_missed`, finding it out if need be."""
         query = self.query(shape_id)
-        if not self.has_missed(shape_id):
-            if query.shape.is_gang:
-                found = place_gang(self._capacity, query, {}) is not None
-            else:
-                found = bool(place_members(self._capacity, query, {}, 1))
-            if not found:
-                self._miss(shape_id, query)
-        return shape_id in self.misses
+        if self.has_missed(shape_id):
+            return True
+        if self._capacity.find_answer(shape_id, query):
+            return False
+        if query.shape.is_gang:
+            has_place = place_gang(self._capacity, query, {}) is not None
+        else:
+            has_place = bool(place_members(self._capacity, query, {}, 1))
+        self._capacity.remember(shape_id, query, has_place=has_place)
+        if not has_place:
+            self._misses.add(shape_id)
+        return not has_place
 
     def _fit_gang(self, row: PendingUnit, query: ShapeQuery) -> int:
         caps = self._quota.caps(row.queue_id, query)
@@ -99,8 +105,8 @@ class Fitter:
         return placed
 
     def _miss(self, shape_id: int, query: ShapeQuery) -> None:
-        self.misses.add(shape_id)
-        self._capacity.remember_miss(shape_id, query)
+        self._misses.add(shape_id)
+        self._capacity.remember(shape_id, query, has_place=False)
 
     def _admit(
         self,

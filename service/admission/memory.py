@@ -41,12 +41,12 @@ class Memory:
         self.classes: dict[ClassId, ClassMemo] = {}
         #: Why a class never fits, and the numbers that say so: nothing but configuration.
         self.never: dict[ClassId, tuple[Verdict, dict[str, int]]] = {}
-        self._shapes: dict[tuple[int, bool], Verdict] = {}
+        self._shapes: dict[int, Verdict] = {}
 
-    def same_shape(self, shape_id: int, is_tried: bool, verdict: Verdict) -> Verdict:
+    def same_shape(self, shape_id: int, verdict: Verdict) -> Verdict:
         """The object that stood for an equal verdict of the shape in an earlier cycle."""
-        known = self._shapes.get((shape_id, is_tried))
+        known = self._shapes.get(shape_id)
         if known == verdict:
             return known
-        self._shapes[shape_id, is_tried] = verdict
+        self._shapes[shape_id] = verdict
         return verdict

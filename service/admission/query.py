@@ -62,6 +62,9 @@ class ShapeQuery:
     def grown(self) -> int:
         return sum(field.grown for field in self.fields)
 
+    def shrunk(self) -> int:
+        return sum(field.shrunk for field in self.fields)
+
     def has_sums(self) -> bool:
         """Whether every sum suffices, on the nodes that labels and models allow."""
         return all(

@@ -1,0 +1,129 @@
+"""Small sites for hypothesis: tight enough that groups stand in each other's way."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import strategies as st
+
+from service.admission.world import Configuration, Node, Queue
+from service.domain.queue import Order, Stop
+from service.domain.resources import CPUS
+from service.domain.shape import RoleShape
+from tests.builders import Group, after, configuration, gang, independent, node, queue, role
+
+MODELS = ("ma", "mb")
+
+
+@st.composite
+def nodes(draw: st.DrawFn, node_id: int) -> Node:
+    kinds = draw(st.lists(st.tuples(st.sampled_from(MODELS), st.sampled_from((40, 80))), max_size=4))
+    return node(
+        node_id,
+        devices=kinds,
+        cpus=draw(st.integers(1, 12)),
+        memory_gib=draw(st.integers(1, 12)),
+        pool=draw(st.sampled_from((1, 1, 1, 2))),
+        labels={"rack": draw(st.sampled_from(("r1", "r2"))), "zone": draw(st.sampled_from(("z1", "z2")))},
+    )
+
+
+@st.composite
+def states(draw: st.DrawFn, base: Node) -> Node:
+    """The same machine in some state."""
+    devices = tuple(
+        replace(device, is_healthy=draw(st.integers(0, 5)) > 0, is_lost=draw(st.integers(0, 5)) == 0)
+        for device in base.devices
+    )
+    is_ready, is_cordoned = draw(st.integers(0, 6)) > 0, draw(st.integers(0, 6)) == 0
+    return replace(base, devices=devices, is_ready=is_ready, is_cordoned=is_cordoned)
+
+
+@st.composite
+def queues(draw: st.DrawFn, queue_id: int) -> Queue:
+    amounts = st.none() | st.fixed_dictionaries({model: st.integers(0, 8) for model in MODELS})
+    nominal = draw(amounts)
+    if nominal is not None and draw(st.booleans()):
+        nominal |= {CPUS: draw(st.integers(0, 20)) * 1000}
+    return queue(
+        queue_id,
+        order=draw(st.sampled_from(Order)),
+        stop=draw(st.sampled_from((Stop.NONE, Stop.NONE, Stop.NONE, Stop.HOLD))),
+        nominal=nominal,
+        limit=draw(amounts),
+    )
+
+
+@st.composite
+def roles(draw: st.DrawFn, name: str = "worker") -> RoleShape:
+    gpus = draw(st.integers(0, 3))
+    return role(
+        draw(st.integers(1, 3)),
+        gpus,
+        name=name,
+        cpus=draw(st.integers(0, 3)),
+        memory_gib=draw(st.integers(0, 3)),
+        models=draw(st.sampled_from(((), ("ma",), ("mb", "ma")))) if gpus else (),
+        min_gpu_memory_gib=draw(st.sampled_from((0, 0, 80))) if gpus else 0,
+        labels=draw(st.sampled_from((None, None, {"zone": "z1"}))),
+    )
+
+
+@st.composite
+def groups(draw: st.DrawFn, group_id: int, queue_count: int = 2) -> Group:
+    queue_id, priority = draw(st.integers(1, queue_count)), draw(st.integers(0, 2))
+    at, is_held = draw(st.integers(0, 3)), draw(st.integers(0, 7)) == 0
+    backoff = draw(st.sampled_from((None, None, None, after(5), after(15))))
+    if draw(st.booleans()):
+        return independent(
+            group_id,
+            draw(roles()),
+            queue_id=queue_id,
+            priority=priority,
+            at=at,
+            is_held=is_held,
+            backoff_until=backoff,
+        )
+    return gang(
+        group_id,
+        *(draw(roles(name=f"r{number}")) for number in range(draw(st.integers(1, 2)))),
+        queue_id=queue_id,
+        priority=priority,
+        at=at,
+        required=draw(st.sampled_from((None, None, "rack"))),
+        is_held=is_held,
+        backoff_until=backoff,
+        avoided=draw(st.sets(st.integers(1, 3), max_size=1)),
+    )
+
+
+@st.composite
+def configurations(draw: st.DrawFn, version: int = 1) -> Configuration:
+    machines = [draw(nodes(node_id)) for node_id in range(1, draw(st.integers(1, 4)) + 1)]
+    return configuration(
+        [draw(states(machine)) for machine in machines],
+        [draw(queues(queue_id)) for queue_id in (1, 2)],
+        levels=("rack", "host"),
+        version=version,
+    )
+
+
+@st.composite
+def reconfigured(draw: st.DrawFn, before: Configuration, version: int) -> Configuration:
+    """A later configuration: nodes in other states, one that came, one that went, other queues."""
+    machines = {node_id: draw(states(machine)) for node_id, machine in before.nodes.items()}
+    if draw(st.integers(0, 3)) == 0:
+        new_id = draw(st.integers(1, 5))
+        machines[new_id] = draw(nodes(new_id))
+    return configuration(
+        machines.values(),
+        [draw(queues(queue_id)) for queue_id in (1, 2)],
+        levels=("rack", "host"),
+        version=version,
+    )
+
+
+def waiting(count: int = 6) -> st.SearchStrategy[list[Group]]:
+    return st.integers(0, count).flatmap(
+        lambda number: st.tuples(*(groups(group_id) for group_id in range(1, number + 1))).map(list)
+    )

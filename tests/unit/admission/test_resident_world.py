@@ -1,0 +1,216 @@
+"""The World after any changes is the World that a fresh load would make."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import Phase, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from service.admission.cycle import plan_cycle
+from service.admission.resident import World
+from service.admission.world import Changes, Configuration, Freed, PendingUnit, RunningUnit
+from service.domain.shape import Shape
+from tests.builders import Site, after, gang, independent, node, queue, role, site, submitted
+from tests.unit.admission.strategies import configurations, groups, reconfigured
+
+
+class AnyChanges(RuleBasedStateMachine):
+    """What a store would hold is kept beside the World; both must agree at every moment."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.world = World.empty()
+        self.configuration: Configuration | None = None
+        self.shapes: dict[int, Shape] = {}
+        self.pending: dict[int, PendingUnit] = {}
+        self.running: dict[int, RunningUnit] = {}
+        self.groups = 0
+        self.seconds = 0
+
+    @initialize(config=configurations())
+    def start(self, config: Configuration) -> None:
+        self._apply(Changes(configuration=config))
+
+    @rule(data=st.data())
+    def submit(self, data: st.DataObject) -> None:
+        self.groups += 1
+        self._apply(submitted(data.draw(groups(self.groups))))
+
+    @rule(data=st.data())
+    def reconfigure(self, data: st.DataObject) -> None:
+        assert self.configuration is not None
+        version = self.configuration.version + 1
+        self._apply(Changes(configuration=data.draw(reconfigured(self.configuration, version))))
+
+    @rule(seconds=st.integers(0, 10))
+    def cycle(self, seconds: int) -> None:
+        self.seconds += seconds
+        now = after(self.seconds)
+        plan = plan_cycle(self.world, now)
+        assert plan == plan_cycle(self._fresh(), now)
+        self.world.admit(plan.admissions, now)
+        for admission in plan.admissions:
+            row = self.pending[admission.from_unit_id]
+            if admission.unit_id == row.id:
+                del self.pending[row.id]
+            else:
+                self.pending[row.id] = replace(row, first_index=admission.index + 1)
+            self.running[admission.unit_id] = RunningUnit(
+                id=admission.unit_id,
+                group_id=admission.group_id,
+                public_id=row.public_id,
+                queue_id=admission.queue_id,
+                shape_id=admission.shape_id,
+                attempt=admission.attempt,
+                revision=1,
+                places=admission.places,
+                usage=dict(admission.usage),
+            )
+        for row_id in {admission.from_unit_id for admission in plan.admissions} & self.pending.keys():
+            row = self.pending[row_id]
+            self.pending[row_id] = replace(row, version=row.version + 1)
+
+    @rule(data=st.data(), is_requeue=st.booleans())
+    def end(self, data: st.DataObject, is_requeue: bool) -> None:
+        if not self.running:
+            return
+        unit = self.running[data.draw(st.sampled_from(sorted(self.running)))]
+        again = PendingUnit(
+            id=unit.id,
+            group_id=unit.group_id,
+            public_id=unit.public_id,
+            queue_id=unit.queue_id,
+            shape_id=unit.shape_id,
+            priority=0,
+            submitted_at=after(0),
+            first_index=unit.id & 0xFFFFF,
+            last_index=unit.id & 0xFFFFF,
+            attempt=unit.attempt + 1,
+            version=9,
+            avoided_nodes=frozenset({unit.places[0].node_id}),
+        )
+        freed = self._apply(
+            Changes(pending={unit.id: again}) if is_requeue else Changes(gone=frozenset({unit.id}))
+        )
+        assert [(each.unit_id, each.attempt, each.places) for each in freed] == [
+            (unit.id, unit.attempt, unit.places)
+        ]
+
+    @rule(data=st.data(), is_held=st.booleans())
+    def hold_or_cancel(self, data: st.DataObject, is_held: bool) -> None:
+        if not self.pending:
+            return
+        row = self.pending[data.draw(st.sampled_from(sorted(self.pending)))]
+        if is_held:
+            held = replace(row, is_held=not row.is_held, version=row.version + 1)
+            self._apply(Changes(pending={row.id: held}))
+        else:
+            self._apply(Changes(gone=frozenset({row.id})))
+
+    @invariant()
+    def the_world_is_what_a_fresh_load_makes(self) -> None:
+        if self.configuration is not None:
+            assert self.world.snapshot() == self._fresh().snapshot()
+
+    def _apply(self, changes: Changes) -> tuple[Freed, ...]:
+        """As the store would, and twice: the second time changes nothing (W2)."""
+        self.configuration = changes.configuration or self.configuration
+        self.shapes |= changes.shapes
+        for unit_id in {*changes.gone, *changes.pending, *changes.running}:
+            self.pending.pop(unit_id, None)
+            self.running.pop(unit_id, None)
+        self.pending |= changes.pending
+        self.running |= changes.running
+        freed = self.world.apply(changes)
+        once = self.world.snapshot()
+        assert self.world.apply(changes) == ()
+        assert self.world.snapshot() == once
+        return freed
+
+    def _fresh(self) -> World:
+        fresh = World.empty()
+        fresh.apply(
+            Changes(
+                configuration=self.configuration,
+                shapes=self.shapes,
+                pending=self.pending,
+                running=self.running,
+            )
+        )
+        return fresh
+
+
+# Shrinking a run of many steps takes minutes and helps little: the steps are printed.
+AnyChanges.TestCase.settings = settings(
+    max_examples=60, stateful_step_count=25, phases=(Phase.explicit, Phase.generate)
+)
+TestAnyChanges = AnyChanges.TestCase
+
+
+def _running() -> Site:
+    at = site([node(1)], [queue()], gang(1, role(2, 2)))
+    at.cycle()
+    return at
+
+
+def test_an_end_frees_the_reservation_once() -> None:
+    at = _running()
+    (unit,) = at.world.running.values()
+    (freed,) = at.world.apply(Changes(gone=frozenset({unit.id})))
+    assert (freed.unit_id, freed.attempt, freed.places) == (unit.id, 1, unit.places)
+    assert (freed.cpus_milli_by_node, freed.memory_mib_by_node) == ({1: 4000}, {1: 4096})
+    assert at.world.apply(Changes(gone=frozenset({unit.id}))) == ()
+
+
+def test_another_attempt_frees_the_one_before() -> None:
+    at = _running()
+    (unit,) = at.world.running.values()
+    (freed,) = at.world.apply(Changes(running={unit.id: replace(unit, attempt=2)}))
+    assert freed.attempt == 1
+
+
+def test_another_revision_of_one_attempt_frees_nothing_and_moves_what_is_held() -> None:
+    at = _running()
+    (unit,) = at.world.running.values()
+    moved = tuple(replace(place, devices=(6, 7)) for place in unit.places[:1])
+    assert at.world.apply(Changes(running={unit.id: replace(unit, revision=2, places=moved)})) == ()
+    free, cpus, _ = at.world.snapshot().free[1]
+    assert (free, cpus) == (frozenset(range(6)), 126_000)
+
+
+def test_the_last_member_of_a_range_keeps_the_id_of_its_row() -> None:
+    at = site([node(1, 2)], [queue()], independent(3, role(3, 1)))
+    plan = at.cycle()
+    base = 3 << 20
+    assert [(a.unit_id, a.from_unit_id, a.version) for a in plan.admissions] == [
+        (base, base + 2, 1),
+        (base + 1, base + 2, 1),
+    ]
+    at.end(3)
+    (last,) = at.cycle().admissions
+    assert (last.unit_id, last.from_unit_id, last.version, last.index) == (base + 2, base + 2, 2, 2)
+    assert not at.world.pending
+
+
+def test_the_next_wake_is_the_next_end_of_a_backoff() -> None:
+    at = site(
+        [node(1)],
+        [queue()],
+        gang(1, backoff_until=after(30)),
+        gang(2, backoff_until=after(10), is_held=True),
+        gang(3, backoff_until=after(20)),
+    )
+    assert at.world.next_wake(after(0)) == after(20)
+    assert at.world.next_wake(after(20)) == after(30)
+    assert at.world.next_wake(after(30)) is None
+
+
+def test_time_limits_run_from_the_admission() -> None:
+    limited = gang(1)
+    limited = replace(limited, row=replace(limited.row, time_limit_seconds=60))
+    at = site([node(1)], [queue()], limited)
+    at.cycle(5)
+    (unit,) = at.world.running.values()
+    assert unit.time_limit_at == after(65)
