@@ -56,9 +56,9 @@ class Unit:
 class Site:
     """Two nodes of eight GPUs, one pool, a clock that is moved by hand."""
 
-    def __init__(self, engine: Engine, data: Path, **settings: Any) -> None:
+    def __init__(self, engine: Engine, data: Path, *, start: datetime = START, **settings: Any) -> None:
         self.engine = engine
-        self.clock = VirtualClock(START)
+        self.clock = VirtualClock(start)
         self.settings = Settings(data=data, secret_key=SECRET_KEY, **settings)
         self.cluster = SimulatedCluster({"p1": [node("n1"), node("n2")]}, self.clock)
         self.rings = 0

@@ -1,0 +1,168 @@
+"""The dispatcher as a process: rung, told by its launcher, killed, and with stores that go away."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import redis
+from sqlalchemy import Engine
+
+from service import jobs
+from service.clock import SystemClock
+from service.inventory.keys import CYCLES_DIRTY
+from tests.integration.dispatch.site import SECRET_KEY, Site
+
+Start = Callable[..., "subprocess.Popen[bytes]"]
+
+
+@pytest.fixture
+def site(engine: Engine, tmp_path: Path) -> Iterator[Site]:
+    site = Site(engine, tmp_path, start=SystemClock().now())
+    yield site
+    site.close()
+
+
+@pytest.fixture
+def start(database_url: str, redis_url: str, tmp_path: Path) -> Iterator[Start]:
+    """Starts `muster dispatcher` on a simulated node of eight GPUs; by default it never polls."""
+    made: list[subprocess.Popen[bytes]] = []
+
+    def begin(**variables: str) -> subprocess.Popen[bytes]:
+        env = {
+            **os.environ,
+            "MUSTER_DATABASE_URL": database_url,
+            "MUSTER_REDIS_URL": redis_url,
+            "MUSTER_DATA": str(tmp_path),
+            "MUSTER_SECRET_KEY": SECRET_KEY,
+            "MUSTER_POOL": "p1",
+            "MUSTER_LAUNCHER": "simulated",
+            "MUSTER_NODES": "1x8xmx",
+            "MUSTER_DISPATCHER_POLL_SECONDS": "600",
+            **variables,
+        }
+        process = subprocess.Popen([Path(sys.executable).with_name("muster"), "dispatcher"], env=env)
+        made.append(process)
+        return process
+
+    yield begin
+    for process in made:
+        if process.poll() is None:
+            process.kill()
+        process.wait()
+
+
+def wait_until(is_so: Callable[[], object], *, seconds: float = 20) -> None:
+    deadline = time.monotonic() + seconds
+    while not is_so():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.02)
+
+
+def has_nodes(site: Site) -> bool:
+    return bool(site.node_ids())
+
+
+def ring(site: Site, redis_url: str) -> None:
+    with redis.Redis.from_url(redis_url) as client:
+        jobs.ring_dispatcher(client, site.rows("SELECT id FROM pools")[0].id)
+
+
+def test_the_bell_starts_a_group_and_its_end_is_pushed(site: Site, start: Start, redis_url: str) -> None:
+    start()
+    wait_until(lambda: has_nodes(site))
+    time.sleep(0.5)
+    unit = site.admit("g1", [("node-1", (0,)), ("node-1", (1,))], command=("simulate", "--seconds", "0.5"))
+    with redis.Redis.from_url(redis_url) as client:
+        before = int(client.get(CYCLES_DIRTY) or 0)
+        rung = time.monotonic()
+
+        ring(site, redis_url)
+
+        wait_until(lambda: site.status(unit) in ("Running", "Succeeded"), seconds=3)
+        wait_until(lambda: site.status(unit) == "Succeeded", seconds=3)
+        assert time.monotonic() - rung < 3
+        wait_until(lambda: int(client.get(CYCLES_DIRTY) or 0) > before, seconds=2)
+    assert site.held() == 0
+
+
+def test_a_deadline_needs_no_bell(site: Site, start: Start, redis_url: str) -> None:
+    start()
+    wait_until(lambda: has_nodes(site))
+    unit = site.admit("g1", [("node-1", (0,))], time_limit_seconds=2)
+    ring(site, redis_url)
+    wait_until(lambda: site.status(unit) == "Running")
+
+    wait_until(lambda: site.status(unit) == "Failed", seconds=10)
+
+    assert site.unit(unit).cause == "TimeLimit"
+
+
+def test_a_killed_dispatcher_loses_nothing(site: Site, start: Start, redis_url: str) -> None:
+    """Its members end while nobody looks; the next one records that once, with the true instant."""
+    first = start()
+    wait_until(lambda: has_nodes(site))
+    short = site.admit("g1", [("node-1", (0,))], command=("simulate", "--seconds", "2"))
+    long = site.admit("g2", [("node-1", (1,))])
+    ring(site, redis_url)
+    wait_until(lambda: site.status(short) == site.status(long) == "Running")
+    first.kill()
+    first.wait()
+    time.sleep(2.5)
+    assert site.status(short) == "Running"
+
+    start()
+
+    wait_until(lambda: site.status(short) == "Succeeded", seconds=8)
+    [closed] = site.rows("SELECT running_at, ended_at FROM closed_attempts")
+    assert 1 < (closed.ended_at - closed.running_at).total_seconds() <= 2
+    assert site.events(short).count("MemberEnded") == 1
+    assert site.status(long) == "Running"
+    assert site.attempt(long).generation == 1
+
+
+def test_sigterm_ends_it_and_leaves_members_running(site: Site, start: Start, redis_url: str) -> None:
+    first = start(MUSTER_DISPATCHER_POLL_SECONDS="1")
+    wait_until(lambda: has_nodes(site))
+    unit = site.admit("g1", [("node-1", (0,))])
+    wait_until(lambda: site.status(unit) == "Running")
+
+    first.terminate()
+
+    assert first.wait(timeout=10) == 0
+    assert site.status(unit) == "Running"
+    start(MUSTER_DISPATCHER_POLL_SECONDS="1")
+    other = site.admit("g2", [("node-1", (1,))])
+    wait_until(lambda: site.status(other) == "Running", seconds=8)
+    assert site.attempt(unit).generation == 1
+
+
+def test_without_redis_it_goes_on_by_looking(site: Site, start: Start, tmp_path: Path) -> None:
+    process = start(MUSTER_REDIS_URL=f"unix://{tmp_path}/nobody.sock", MUSTER_DISPATCHER_POLL_SECONDS="0.3")
+    wait_until(lambda: has_nodes(site))
+    unit = site.admit("g1", [("node-1", (0,))], command=("simulate", "--seconds", "0.1"))
+    wait_until(lambda: site.status(unit) == "Succeeded")
+    assert process.poll() is None
+
+
+def test_it_waits_for_postgresql_and_comes_back(site: Site, start: Start) -> None:
+    process = start(MUSTER_DISPATCHER_POLL_SECONDS="0.3")
+    wait_until(lambda: has_nodes(site))
+    with site.engine.begin() as conn:
+        conn.exec_driver_sql(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+            " WHERE application_name = 'muster dispatcher'"
+        )
+    unit = site.admit("g1", [("node-1", (0,))], command=("simulate", "--seconds", "0.1"))
+    wait_until(lambda: site.status(unit) == "Succeeded")
+    assert process.poll() is None
+
+
+def test_a_wrong_launcher_is_told(start: Start) -> None:
+    process = start(MUSTER_LAUNCHER="slurm")
+    assert process.wait(timeout=20) != 0
