@@ -231,6 +231,9 @@ def _judge_members(
         # A node that goes down makes its peers fail too: that is not their fault.
         return _judge_infrastructure(unit, policy, lost, now=now)
     failed = [member for member in members if member.has_failed]
+    if any(member.was_told_to_stop for member in failed):
+        # Its peers may have failed for that.
+        return _judge_stopped(unit, policy, failed, now=now)
     if failed:
         return _judge_user_error(unit, policy, first_failed(failed), now=now)
     return _judge_progress(unit, members)
@@ -294,18 +297,30 @@ def _judge_infrastructure(
     )
 
 
+def _judge_stopped(
+    unit: UnitView, policy: Policy, failed: Sequence[MemberView], *, now: datetime
+) -> Decision:
+    """Nobody here decided that its members should stop: `muster down --stop`, or an operator, told
+    them. That is neither their fault nor a node's."""
+    which = ", ".join(str(member.member) for member in failed)
+    message = f"Member {which} was stopped from outside"
+    if policy.on_member_loss is OnMemberLoss.FAIL:
+        return Evict(target=Status.FAILED, cause=Cause.INFRASTRUCTURE, message=message)
+    return Recover(
+        cause=Cause.INFRASTRUCTURE, message=message, seat_deadline_at=_seat_deadline(unit, policy, now)
+    )
+
+
 def _seat_deadline(unit: UnitView, policy: Policy, now: datetime) -> datetime:
     """It runs from when the loss was seen; a second loss before the unit runs again extends nothing."""
     return unit.seat_deadline_at or now + timedelta(seconds=policy.seat_timeout_seconds)
 
 
 def _end_of(member: MemberView) -> str:
-    if member.was_told_to_stop and member.exit_code == 0:
-        end = "was stopped from outside"
-    else:
-        end = f"exited with code {member.exit_code}"
     tail = member.log_tail or member.detail
-    return f"Member {member.member} {end} on {member.node}" + (f": {tail}" if tail else "")
+    return f"Member {member.member} exited with code {member.exit_code} on {member.node}" + (
+        f": {tail}" if tail else ""
+    )
 
 
 def _restarts(policy: Policy) -> str:

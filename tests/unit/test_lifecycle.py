@@ -115,8 +115,8 @@ ENDS = [
         RUNNING,
         [ended(0), ended(1, was_told_to_stop=True)],
         Recover,
-        {"cause": Cause.USER_ERROR},
-        says="stopped from outside",
+        {"cause": Cause.INFRASTRUCTURE, "counts_restart": False},
+        says="Member 1 was stopped from outside",
     ),
     Case(
         "cannot be executed fails at once",
@@ -185,6 +185,21 @@ LOSSES = [
         [ended(0, 1), lost(1)],
         Recover,
         {"cause": Cause.INFRASTRUCTURE, "counts_restart": False},
+    ),
+    Case(
+        "who was stopped from outside, and whose peers failed for it, is not at fault, and nor is a node",
+        replace(RUNNING, restarts_used=1),
+        [ended(0, 143, was_told_to_stop=True), ended(1, 1, seconds=-5)],
+        Recover,
+        {"cause": Cause.INFRASTRUCTURE, "counts_restart": False, "failed_nodes": ()},
+    ),
+    Case(
+        "fail by policy, also when it was stopped from outside",
+        RUNNING,
+        [ready(0), ended(1, 143, was_told_to_stop=True)],
+        Evict,
+        {"target": Status.FAILED, "cause": Cause.INFRASTRUCTURE},
+        FAIL,
     ),
     Case(
         "a second node is no hold yet",

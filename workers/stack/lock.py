@@ -23,6 +23,10 @@ class DataLock:
         self._owner = records / _OWNER
         self._file: int | None = None
 
+    @property
+    def is_held(self) -> bool:
+        return self._file is not None
+
     def take(self) -> None:
         """Take the lock or raise AlreadyRunning."""
         file = os.open(self._data / _LOCK, os.O_RDWR | os.O_CREAT, 0o600)

@@ -93,7 +93,9 @@ class Stack:
         raise StackFailed(f"not ready after {seconds:g} s: {missing}; see the logs in {self.options.logs}")
 
     def stop(self) -> None:
-        """Stop every part in order. Members live on. Nothing happens if the stack is stopped."""
+        """Stop every part in order. Members live on. Nothing happens if the stack does not run."""
+        if not self._lock.is_held:
+            return
         if self._watch is not None:
             self._watch.stop()
             self._watch = None
