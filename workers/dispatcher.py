@@ -236,6 +236,8 @@ class Dispatcher:
             has_written |= self._sweep(now)
             self._sweep_at = now + timedelta(seconds=self._settings.dispatcher_poll_seconds)
         handed = self._launch(now)
+        # To launch takes time: nothing ran before it was launched.
+        now = self._clock.now()
         self._sightings.look(self._launcher.observe())
         judge = self._judge(now, handed, is_sweep=is_sweep)
         stops = judge.look_at(self._load(now, changed=None if is_sweep else self._sightings.changed_units))

@@ -120,7 +120,7 @@ def test_a_killed_dispatcher_loses_nothing(site: Site, start: Start, redis_url: 
 
     wait_until(lambda: site.status(short) == "Succeeded", seconds=8)
     [closed] = site.rows("SELECT running_at, ended_at FROM closed_attempts")
-    assert 1 < (closed.ended_at - closed.running_at).total_seconds() <= 2
+    assert 1 < (closed.ended_at - closed.running_at).total_seconds() < 2.5
     assert site.events(short).count("MemberEnded") == 1
     assert site.status(long) == "Running"
     assert site.attempt(long).generation == 1
