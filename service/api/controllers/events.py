@@ -8,13 +8,13 @@ from typing import Annotated, Any
 from litestar import Controller, Request, get
 from litestar.concurrency import sync_to_thread
 from litestar.params import FromPath, QueryParameter
-from litestar.response import Stream
 
 from service.api.deps import EngineDep, EventHubDep, PrincipalDep
 from service.api.event_hub import EventHub
 from service.api.schemas.event import EventPageAnswer, event_answer, sent_event
 from service.api.schemas.group_filter import Limit
 from service.api.schemas.ids import group_id_of
+from service.api.streams import TypedStream
 from service.domain.errors import FieldError, InvalidRequest
 from service.operations.read_events import list_group_events
 from service.operations.read_groups import get_group_row
@@ -23,7 +23,6 @@ from service.store.group_reads import GroupRow
 #: A comment is sent when nothing happens for so long, so that nobody on the way gives up.
 KEEP_ALIVE_SECONDS = 15.0
 _STREAM = "text/event-stream"
-_HEADERS = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
 
 
 class EventsController(Controller):
@@ -48,7 +47,7 @@ class EventsController(Controller):
             group = await sync_to_thread(get_group_row, engine, public_id, principal)
             hub.require_room()
             after = _last_event_id(request) or int(cursor or 0)
-            return Stream(_stream(hub, group, after), media_type=_STREAM, headers=_HEADERS)  # type: ignore[return-value]
+            return TypedStream(_stream(hub, group, after), media_type=_STREAM)  # type: ignore[return-value]
         group, rows, following = await sync_to_thread(
             list_group_events, engine, public_id, principal, after=int(cursor or 0), limit=limit
         )

@@ -8,19 +8,19 @@ from litestar import Controller, Response, delete, get
 from litestar.concurrency import sync_to_thread
 from litestar.enums import MediaType
 from litestar.params import FromPath, FromQuery, QueryParameter
-from litestar.response import Stream
 
 from service.api.deps import BellsDep, ClockDep, EngineDep, EventHubDep, PrincipalDep, SettingsDep
 from service.api.log_stream import LogReader, follow_log
 from service.api.schemas.group_filter import Limit
 from service.api.schemas.ids import group_id_of
 from service.api.schemas.member import MemberAnswer, MemberPageAnswer, member_answer
+from service.api.streams import TypedStream
 from service.domain.status import Status
 from service.operations import cancel
 from service.operations import read_members as reads
 from service.operations.member_logs import LONGEST_READ_BYTES
 
-_TEXT = "text/plain; charset=utf-8"
+_TEXT = "text/plain"
 #: A member's number in an address. More digits than an int4 has would be nobody's.
 Cursor = Annotated[str | None, QueryParameter(pattern=r"^[0-9]{1,9}$")]
 Number = Annotated[int | None, QueryParameter(ge=1, le=2_000_000_000)]
@@ -110,7 +110,6 @@ class MembersController(Controller):
         if follow:
             hub.require_room()
             content = follow_log(hub, reader, target, offset=part.start)
-            headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-            return Stream(content, media_type=_TEXT, headers=headers)  # type: ignore[return-value]
+            return TypedStream(content, media_type=_TEXT)  # type: ignore[return-value]
         headers = {"Muster-Log-Next-Offset": str(part.next_offset), "Muster-Log-Size": str(part.size)}
         return Response(part.content, media_type=_TEXT, headers=headers)  # type: ignore[return-value]
