@@ -6,6 +6,7 @@ import base64
 import hashlib
 import hmac
 import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -56,10 +57,9 @@ def open_box(*, key: str | None, data: Path) -> SecretBox:
 
 
 def _make_key_file(path: Path) -> None:
-    """Written apart and linked into place: nobody reads half a key, and the first one stays."""
+    """Written apart (0600) and linked into place: nobody reads half a key, and the first one stays."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    own = path.with_name(f"{path.name}.{os.getpid()}")
-    descriptor = os.open(own, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    descriptor, own = tempfile.mkstemp(prefix=f"{_FILE}.", dir=path.parent)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(Fernet.generate_key() + b"\n")
@@ -70,4 +70,4 @@ def _make_key_file(path: Path) -> None:
         except FileExistsError:
             return
     finally:
-        own.unlink()
+        Path(own).unlink()
