@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -82,7 +83,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 #: `service/domain/status.py`, `examples/demo/`, and a function of a file: `workers/admission.py: Leader`.
 FILE = re.compile(r"`((?:service|workers|migrations|examples|tests|docs|openapi|requirements)/[\w./*-]*)`")
-NAME = re.compile(r"`((?:service|workers|examples)/[\w/]+\.py)`?: `?(\w+(?:\.\w+)?)`")
+NAME = re.compile(r"`((?:service|workers|examples)/[\w/]+\.py)`:\s+`(\w+(?:\.\w+)?)`")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
@@ -104,3 +105,37 @@ def test_functions_that_a_page_names_exist(page: Path) -> None:
 def test_each_decision_is_in_the_list() -> None:
     listed = re.findall(r"\]\((\d{4}-[\w-]+\.md)\)", read("decisions/README.md"))
     assert listed == sorted(path.name for path in (DOCS / "decisions").glob("[0-9]*.md"))
+
+
+def test_each_rule_is_cited_where_the_page_says_that_it_is_kept() -> None:
+    table = rows(section(read("architecture.md"), "Where each rule is kept"))
+    missing = [
+        (rule, file)
+        for rule, _, kept in table
+        for file in re.findall(r"`([^`]+)`", kept)
+        if not re.search(rf"\b{rule}\b", (ROOT / file).read_text())
+    ]
+    assert missing == []
+
+
+def test_each_rule_that_the_code_cites_is_on_the_page() -> None:
+    told = {row[0] for row in rows(section(read("architecture.md"), "Where each rule is kept"))}
+    sources = [path for folder in ("service", "workers") for path in (ROOT / folder).rglob("*.py")]
+    cited = {rule for path in sources for rule in re.findall(r"[(, ]([LWRXDTPJ]\d)[),:. ]", path.read_text())}
+    assert cited <= told
+
+
+def test_each_problem_is_told_with_its_status() -> None:
+    from service.api import problems
+
+    kinds = {*problems.KINDS.values(), *problems._HTTP_KINDS.values(), problems._INTERNAL}
+    told = {(name.strip("`"), int(status)) for name, status, _ in rows(section(read("api.md"), "Errors"))}
+    assert told == {(kind.slug, kind.status) for kind in kinds}
+
+
+def test_each_path_that_the_tour_names_is_there() -> None:
+    described = json.loads((ROOT / "openapi" / "openapi.json").read_text())["paths"]
+    known = [re.sub(r"\{\w+\}", "[^/]+", path) for path in described]
+    named = {f"/v1{path}" for path in re.findall(r"\$API(/[\w/$-]+)", read("api.md"))}
+    named |= set(re.findall(r"`(?:GET |POST )?(/(?:v1/|healthz|readyz|metrics)[\w/]*)`", read("api.md")))
+    assert {path for path in named if not any(re.fullmatch(each, path) for each in known)} == set()
