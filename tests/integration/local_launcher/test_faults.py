@@ -16,7 +16,14 @@ import pytest
 
 from tests.contract.subjects import LIVE, find, member, wait_for_end, wait_until
 from tests.integration.local_launcher.bench import Bench, is_gone, python
-from workers.launchers.base import LaunchResult, MemberKey, MemberLaunch, MemberState, Outcome
+from workers.launchers.base import (
+    LauncherUnreachable,
+    LaunchResult,
+    MemberKey,
+    MemberLaunch,
+    MemberState,
+    Outcome,
+)
 from workers.launchers.local import points, tombstones
 from workers.launchers.local.bell import Bell
 from workers.launchers.local.processes import ProcessId, find_process, is_alive, send_signal
@@ -363,3 +370,34 @@ def test_an_end_that_was_not_written_yet_is_not_told(bench: Bench) -> None:
     assert seen.state is MemberState.READY
     frozen.thaw()
     assert wait_for_end(bench.launcher, launch.key).exit_code == 3
+
+
+def test_a_folder_that_is_gone_says_nothing_about_members(bench: Bench) -> None:
+    key = bench.run("time.sleep(60)")
+    moved = bench.layout.root.with_name("moved")
+    bench.layout.root.rename(moved)
+    try:
+        with pytest.raises(LauncherUnreachable):
+            bench.start(member(("true",), unit_id=9 << 20))
+        with pytest.raises(LauncherUnreachable):
+            bench.launcher.close([key.of])
+    finally:
+        moved.rename(bench.layout.root)
+    seen = find(bench.launcher, key)
+    assert seen is not None
+    assert seen.state is MemberState.READY
+    assert bench.start(member(("true",), unit_id=9 << 20))[0].outcome == Outcome.STARTED
+
+
+def test_a_supervisor_that_cannot_write_its_record_starts_nothing(bench: Bench) -> None:
+    """The record is what makes a process findable: without it nothing is executed."""
+    launch = member(python("note('executed')"))
+    frozen = FrozenLaunch(bench, points.FORKED, launch)
+    bench.layout.port(launch.key.of).unlink()
+    bench.layout.drop_unit_if_empty(launch.key.unit_id)
+    frozen.thaw()
+    result = frozen.result()
+    assert result.outcome == Outcome.REFUSED
+    assert "could not start it" in (result.message or "")
+    wait_until(lambda: is_gone(frozen.supervisor))
+    assert not (bench.folder / "executed").exists()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,7 +26,11 @@ def bench(short_folder: Path) -> Iterator[Bench]:
 
 
 def size_on_disk(bench: Bench, key: MemberKey) -> int:
-    return sum(path.stat().st_size for path in log_path(bench.data, key).parent.iterdir())
+    total = 0
+    for path in log_path(bench.data, key).parent.iterdir():
+        with contextlib.suppress(FileNotFoundError):  # dropped between the two looks
+            total += path.stat().st_size
+    return total
 
 
 def read_all(bench: Bench, key: MemberKey, *, limit: int) -> tuple[int, bytes]:
@@ -148,3 +153,14 @@ def test_logs_stay_when_a_generation_is_forgotten(bench: Bench) -> None:
     bench.close(key)
     bench.launcher.forget([key.of])
     assert tail_log(bench.data, key) == ["kept"]
+
+
+def test_a_full_disk_costs_output_and_not_the_member(bench: Bench) -> None:
+    """/dev/full answers every write as a full disk does."""
+    key = MemberKey(1 << 20, 1, 0, 0)
+    log = log_path(bench.data, key)
+    log.parent.mkdir(parents=True)
+    log.symlink_to("/dev/full")
+    assert bench.run("print('lost'); sys.exit(3)") == key
+    seen = wait_for_end(bench.launcher, key)
+    assert (seen.exit_code, seen.detail) == (3, "output lost: No space left on device")

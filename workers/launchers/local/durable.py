@@ -24,12 +24,13 @@ def create_once(path: Path, text: str, *, is_durable: bool = True) -> bool:
     return True
 
 
-def append_line(path: Path, line: str, *, is_durable: bool = True) -> None:
-    """Add one line to `path`, which must be there.
+def append_line(path: Path, line: str, *, is_durable: bool = True, creates: bool = False) -> None:
+    """Add one line to `path`, which must be there unless it `creates` it.
 
     It begins a line of its own even behind a half-written one that a crash of the machine left.
     """
-    _write(path, f"\n{line}\n", os.O_WRONLY | os.O_APPEND, is_durable=is_durable)
+    flags = os.O_WRONLY | os.O_APPEND | (os.O_CREAT if creates else 0)
+    _write(path, f"\n{line}\n", flags, is_durable=is_durable)
 
 
 def sync_folder(path: Path) -> None:

@@ -72,6 +72,11 @@ class Closed:
     def units(self) -> list[int]:
         return list(self._newest)
 
+    @property
+    def generations(self) -> list[GenerationKey]:
+        """The newest closed one of each unit."""
+        return [GenerationKey(unit_id, *newest) for unit_id, newest in self._newest.items()]
+
     def __contains__(self, key: object) -> bool:
         if not isinstance(key, MemberKey | GenerationKey):
             return False
@@ -91,7 +96,7 @@ def end_closed(
     """
     files = [file for unit in closed.units for file in known.of_unit(unit) if file.record.key in closed]
     open_records = [file.record for file in files if file.end is None]
-    if not open_records and {file.record.key.unit_id for file in files}.issuperset(closed.units):
+    if not open_records and {file.record.key.of for file in files}.issuperset(closed.generations):
         return set()
     started = time.monotonic()
     while True:

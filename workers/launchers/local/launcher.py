@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -34,7 +35,7 @@ from workers.launchers.local.keeper import LOOK
 from workers.launchers.local.known import KnownMembers
 from workers.launchers.local.layout import Layout
 from workers.launchers.local.orders import Report, StartOrder
-from workers.launchers.local.ports import choose_port
+from workers.launchers.local.ports import NoFreePort, choose_port
 from workers.launchers.local.processes import read_boot_id, send_signal
 from workers.launchers.local.records import MemberFile
 from workers.launchers.local.warm import WarmSpawner
@@ -43,6 +44,15 @@ from workers.launchers.local.watch import Watch
 _OLDEST_CLAIM = timedelta(hours=1)
 _CLOSE_PATIENCE_SECONDS = 0.5
 _BELL_NAME = "4194304-000000"  # as long as any
+
+
+@contextmanager
+def _answering() -> Iterator[None]:
+    """A disk that is full or a folder that is gone says nothing about members."""
+    try:
+        yield
+    except (OSError, NoFreePort) as error:
+        raise LauncherUnreachable(f"the local launcher cannot work: {error}") from error
 
 
 class LocalLauncher:
@@ -90,6 +100,7 @@ class LocalLauncher:
     def inventory(self) -> Sequence[NodeReport]:
         return [replace(node, boot_id=self._boot_id) for node in self._nodes()]
 
+    @_answering()
     def launch(self, members: Sequence[MemberLaunch]) -> Sequence[LaunchResult]:
         """Start members; returns once each was executed, or could not be."""
         with self._launching:
@@ -105,6 +116,7 @@ class LocalLauncher:
     def observe(self) -> Sequence[MemberObservation]:
         return self._known.observe()
 
+    @_answering()
     def terminate(self, members: Sequence[MemberKey], *, grace_seconds: float) -> None:
         for key in members:
             known = self._known.find(key)
@@ -117,6 +129,7 @@ class LocalLauncher:
                 continue
             send_signal(known.record.supervisor, LOOK)
 
+    @_answering()
     def close(self, generations: Sequence[GenerationKey]) -> Sequence[CloseResult]:
         tombstones.forbid(self._layout, generations)
         left = end_closed(
@@ -130,6 +143,7 @@ class LocalLauncher:
             self._watch.look_at_all()
         return [_close_result(key, left) for key in generations]
 
+    @_answering()
     def forget(self, generations: Sequence[GenerationKey]) -> None:
         """Drop the records of ended members, also of generations before. Logs and tombstones stay."""
         tombstones.forbid(self._layout, generations)  # a start without its record would not be known as one

@@ -22,16 +22,10 @@ def is_closed(layout: Layout, key: GenerationKey) -> bool:
 
 def forbid(layout: Layout, keys: Iterable[GenerationKey]) -> None:
     """Durably close generations and all before them; a repeated call writes nothing."""
-    has_new = False
-    for key in keys:
-        if is_closed(layout, key):
-            continue
-        line = f"{key.attempt} {key.generation}"
-        path = layout.tombstone(key.unit_id)
-        if durable.create_once(path, f"{line}\n", is_durable=False):
-            has_new = True
-        durable.append_line(path, line)
-    if has_new:
+    new = [key for key in keys if not is_closed(layout, key)]
+    for key in new:
+        durable.append_line(layout.tombstone(key.unit_id), f"{key.attempt} {key.generation}", creates=True)
+    if new:
         durable.sync_folder(layout.tombstones)
 
 
