@@ -33,7 +33,7 @@ from service.operations.pool_state import (
 )
 from service.operations.secret_box import SecretBox, open_box
 from service.settings import Settings
-from service.store.attempts import WAITING, LiveAttempt, load_attempts, next_deadline
+from service.store.attempts import WAITING, LiveAttempt, load_attempts, load_keys, next_deadline
 from service.store.dispatcher_lease import LeaseLost, renew_lease, take_lease
 from service.store.engine import make_direct_engine
 from service.store.inventory_rows import ensure_pool
@@ -46,8 +46,8 @@ from workers.launchers.base import (
     NodeReport,
 )
 from workers.launching import Handed, hand_over
-from workers.reconcile import Sightings, generation_of, is_stopping, policy_of, reported_node
-from workers.sweep import strays_of
+from workers.reconcile import Sightings, is_stopping, policy_of, reported_node
+from workers.sweep import Seats, misplaced_of, strays_of
 
 _log = structlog.get_logger(__name__)
 
@@ -230,17 +230,14 @@ class Dispatcher:
         self._renew(now)
         has_written = not self._has_inventory and self._register(now)
         self._has_inventory = True
-        is_sweep = self._sweep_at is None or now >= self._sweep_at
-        if is_sweep:
-            # T1: what the books do not hold is closed before anything is launched.
-            has_written |= self._sweep(now)
-            self._sweep_at = now + timedelta(seconds=self._settings.dispatcher_poll_seconds)
+        # T1: what the books do not hold is closed before anything is launched.
+        has_swept, short_units = self._sweep(now)
         handed = self._launch(now)
         # To launch takes time: nothing ran before it was launched.
         now = self._clock.now()
         self._sightings.look(self._launcher.observe())
-        judge = self._judge(now, handed, is_sweep=is_sweep)
-        stops = judge.look_at(self._load(now, changed=None if is_sweep else self._sightings.changed_units))
+        judge = self._judge(now, handed, short_units)
+        stops = judge.look_at(self._load(now, changed=self._sightings.changed_units | short_units))
         self._stop(stops, now)
         if stops.close:
             answers = self._launcher.close(list(stops.close))
@@ -250,7 +247,7 @@ class Dispatcher:
             judge.conclude(answers, stops)
         has_written |= self._record(judge.result, now)
         has_written |= bool(evict_drained(self._held, now=now).unit_ids)
-        return has_written or bool(handed)
+        return has_written or has_swept or bool(handed)
 
     def _round_without_launcher(self, now: datetime, error: LauncherUnreachable) -> bool:
         """Nothing is concluded about members. What never went to the launcher can still end (X1)."""
@@ -258,13 +255,13 @@ class Dispatcher:
             _log.warning("launcher_unreachable", pool=self._pool_name, error=str(error))
         has_written = self._set_reachable(is_reachable=False, now=now)
         self._sightings.look(())
-        judge = self._judge(now, Handed(), is_sweep=False)
+        judge = self._judge(now, Handed(), ())
         judge.look_at([attempt for attempt in self._load(now, changed=()) if attempt.dispatch == WAITING])
         has_written |= self._record(judge.result, now)
         self._sightings = Sightings()
         return has_written
 
-    def _judge(self, now: datetime, handed: Handed, *, is_sweep: bool) -> Judge:
+    def _judge(self, now: datetime, handed: Handed, short_units: Collection[int]) -> Judge:
         return Judge(
             fence=self._held,
             book=self._book,
@@ -272,7 +269,7 @@ class Dispatcher:
             settings=self._settings,
             sightings=self._sightings,
             handed=handed,
-            is_sweep=is_sweep,
+            short_units=short_units,
             now=now,
         )
 
@@ -337,30 +334,40 @@ class Dispatcher:
         self._book = load_node_book(self._held)
         self._ring_leader()
 
-    def _sweep(self, now: datetime) -> bool:
+    def _sweep(self, now: datetime) -> tuple[bool, set[int]]:
         """T1, X5: close what is not in the books; what cannot be ended makes its devices lost until it
-        is gone."""
+        is gone. Gives whether anything was written, and the units of which a member has vanished."""
+        if self._sweep_at is not None and now < self._sweep_at:
+            return False, set()
+        is_first = self._sweep_at is None
+        self._sweep_at = now + timedelta(seconds=self._settings.dispatcher_poll_seconds)
         self._sightings.look(self._launcher.observe())
-        strays = strays_of(self._load(now, changed=None), self._sightings, self._book.ids)
+        misplaced = self._find_misplaced(now) if is_first else []
+        with self._held.conn.begin():
+            books = load_keys(self._held.conn, self._held.pool_id)
+        strays = strays_of(books, self._sightings, self._book.ids)
         if strays.ended:
             self._launcher.forget(strays.ended)
         suspects = {GenerationKey(*holder) for holder in self._book.lost.values()} | set(strays.alive)
-        misplaced = {generation_of(attempt) for attempt, _ in strays.misplaced}
-        answers = self._launcher.close(sorted(suspects - misplaced)) if suspects - misplaced else ()
+        answers = self._launcher.close(sorted(suspects)) if suspects else ()
         gone = {answer.key for answer in answers if answer.is_closed}
         lost = {
             seat: (key.unit_id, key.attempt, key.generation)
             for key, seats in strays.alive.items()
             if key not in gone
             for seat in seats
-        } | {seat: attempt.key for attempt, seats in strays.misplaced for seat in seats}
+        } | {seat: attempt.key for attempt, seats in misplaced for seat in seats}
         found = [seat for seat, holder in self._book.lost.items() if GenerationKey(*holder) in gone]
         has_changed = find_devices(self._held, found, now=now) | lose_devices(self._held, lost, now=now)
         if has_changed:
             self._changed_nodes()
-        return self._move(strays.misplaced, now) or has_changed
+        return self._move(misplaced, now) or has_changed, strays.short_units
 
-    def _move(self, misplaced: Sequence[tuple[LiveAttempt, object]], now: datetime) -> bool:
+    def _find_misplaced(self, now: datetime) -> list[tuple[LiveAttempt, Seats]]:
+        """Only a database that was restored can differ so: it comes with a new lease."""
+        return misplaced_of(self._load(now, changed=None), self._sightings, self._book.ids)
+
+    def _move(self, misplaced: Sequence[tuple[LiveAttempt, Seats]], now: datetime) -> bool:
         """X7: what runs in other places than the books say gets its next attempt."""
         moved = [attempt for attempt, _ in misplaced if not is_stopping(attempt)]
         result = PassResult(node_names=self._book.names)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -58,7 +58,8 @@ class Stops:
 @dataclass(slots=True, kw_only=True)
 class Judge:
     """Collects in `result` what is to be recorded. `look_at` first, then `conclude` with what the
-    launcher's `close` answered."""
+    launcher's `close` answered. `short_units`: launched whole, but the launcher does not know every
+    member any more."""
 
     fence: PoolFence
     book: NodeBook
@@ -66,7 +67,7 @@ class Judge:
     settings: Settings
     sightings: Sightings
     handed: Handed
-    is_sweep: bool
+    short_units: Collection[int]
     now: datetime
     result: PassResult = field(default_factory=PassResult)
     known_ends: set[tuple[int, int, int, int]] = field(default_factory=set)
@@ -126,14 +127,13 @@ class Judge:
             stops.tell.append((attempt, living))
 
     def _decide(self, attempt: LiveAttempt, recorded: Mapping[int, MemberEnd], stops: Stops) -> None:
-        is_taken = generation_of(attempt) in self.handed.taken
-        is_launched = attempt.dispatch == LAUNCHED or is_taken
+        is_launched = attempt.dispatch == LAUNCHED or generation_of(attempt) in self.handed.taken
         views = member_views(
             attempt,
             self.sightings.of(attempt),
             node_names=self.book.names,
             recorded=recorded,
-            is_complete=self.is_sweep and is_launched and not is_taken,
+            is_complete=attempt.unit_id in self.short_units and attempt.dispatch == LAUNCHED,
         )
         decision = decide(
             unit_view(attempt, self.book.faults, is_launched=is_launched),
@@ -172,13 +172,7 @@ class Judge:
     # ------------------------------------------------------------ what is read besides
     def _recorded_ends(self, attempts: Sequence[LiveAttempt]) -> dict[int, dict[int, MemberEnd]]:
         """Ends in the books of members that the launcher does not name, by unit and member."""
-        if not self.is_sweep:
-            return {}
-        short = [
-            attempt.key
-            for attempt in attempts
-            if attempt.dispatch == LAUNCHED and len(self.sightings.of(attempt)) < len(attempt.places)
-        ]
+        short = [attempt.key for attempt in attempts if attempt.unit_id in self.short_units]
         if not short:
             return {}
         ends: dict[int, dict[int, MemberEnd]] = {}

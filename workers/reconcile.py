@@ -6,7 +6,6 @@ Nothing here talks to a store or a launcher.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from datetime import datetime
 
 from service.domain.group import OnMemberLoss
@@ -51,41 +50,50 @@ def member_key(attempt: LiveAttempt, place: Place) -> MemberKey:
 
 
 # ---------------------------------------------------------------- observing
-@dataclass(slots=True)
 class Sightings:
-    """What a launcher says, by generation, compared with what was acted on before."""
+    """What a launcher says, and what of that is news: not what was acted on before."""
 
-    by_generation: dict[GenerationKey, dict[int, MemberObservation]] = field(default_factory=dict)
-    news: dict[GenerationKey, list[MemberObservation]] = field(default_factory=dict)
-    _settled: dict[MemberKey, MemberObservation] = field(default_factory=dict)
+    def __init__(self) -> None:
+        self._seen: dict[MemberKey, MemberObservation] = {}
+        self._settled: dict[MemberKey, MemberObservation] = {}
+        self._news: dict[GenerationKey, list[MemberObservation]] = {}
 
     def look(self, observations: Sequence[MemberObservation]) -> None:
         """Take over what the launcher says now."""
-        self.by_generation = {}
-        self.news = {}
+        self._seen = {}
+        self._news = {}
         for seen in observations:
-            self.by_generation.setdefault(seen.key.of, {})[seen.key.member] = seen
-            if self._settled.get(seen.key) != seen:
-                self.news.setdefault(seen.key.of, []).append(seen)
+            self._seen[seen.key] = seen
+            known = self._settled.get(seen.key)
+            if known is not seen and known != seen:
+                self._news.setdefault(seen.key.of, []).append(seen)
 
-    def of(self, attempt: LiveAttempt) -> Mapping[int, MemberObservation]:
-        return self.by_generation.get(generation_of(attempt), {})
+    def of(self, attempt: LiveAttempt) -> dict[int, MemberObservation]:
+        """Members of the attempt's present generation, as far as the launcher names them."""
+        keys = [member_key(attempt, place) for place in attempt.places]
+        return {key.member: self._seen[key] for key in keys if key in self._seen}
 
     def news_of(self, attempt: LiveAttempt) -> list[MemberObservation]:
-        return self.news.get(generation_of(attempt), [])
+        return self._news.get(generation_of(attempt), [])
+
+    def by_generation(self) -> dict[GenerationKey, list[MemberObservation]]:
+        """Everything that the launcher names."""
+        found: dict[GenerationKey, list[MemberObservation]] = {}
+        for seen in self._seen.values():
+            found.setdefault(seen.key.of, []).append(seen)
+        return found
 
     @property
     def changed_units(self) -> set[int]:
-        return {generation.unit_id for generation in self.news}
+        return {generation.unit_id for generation in self._news}
 
     def settle(self, *, but_not: frozenset[int]) -> None:
         """All that was said is in the books, except for these units."""
-        self._settled = {
-            seen.key: seen
-            for members in self.by_generation.values()
-            for seen in members.values()
-            if seen.key.unit_id not in but_not
-        }
+        self._settled = dict(self._seen) if but_not else self._seen
+        for generation, news in self._news.items():
+            if generation.unit_id in but_not:
+                for seen in news:
+                    del self._settled[seen.key]
 
 
 def has_ended(seen: MemberObservation) -> bool:

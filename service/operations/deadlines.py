@@ -33,9 +33,12 @@ def evict_drained(fence: PoolFence, *, now: datetime) -> Evicted:
 
 
 def _find_due(fence: PoolFence, now: datetime) -> bool:
+    """Mostly no drain is due, and then nothing else is looked at."""
+    values = {"pool_id": fence.pool_id, "now": now}
     with fence.conn.begin():
-        found = fence.conn.execute(_DUE, {"pool_id": fence.pool_id, "now": now}).first()
-    return found is not None
+        if fence.conn.execute(_DRAINED, values).first() is None:
+            return False
+        return fence.conn.execute(_DUE, values).first() is not None
 
 
 def _lock_due(conn: Connection, pool_id: int, now: datetime) -> dict[str, list[int]]:
@@ -47,6 +50,8 @@ def _lock_due(conn: Connection, pool_id: int, now: datetime) -> dict[str, list[i
         due.setdefault(row.name, []).append(row.unit_id)
     return due
 
+
+_DRAINED = text("SELECT FROM nodes WHERE pool_id = :pool_id AND is_cordoned AND drain_at <= :now LIMIT 1")
 
 _LOCK_NODES = text("""
     SELECT id FROM nodes WHERE pool_id = :pool_id AND is_cordoned AND drain_at <= :now

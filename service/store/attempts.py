@@ -73,6 +73,29 @@ def load_attempts(
     return [_live(row) for row in rows]
 
 
+@dataclass(frozen=True, slots=True)
+class LiveKey:
+    """What is alive in the books, in short."""
+
+    unit_id: int
+    attempt: int
+    generation: int
+    dispatch: str
+    member_count: int
+
+
+def load_keys(conn: Connection, pool_id: int) -> list[LiveKey]:
+    """Every live attempt of a pool, in short."""
+    rows = conn.execute(
+        text(
+            "SELECT unit_id, attempt, generation, dispatch, jsonb_array_length(places)"
+            " FROM attempts WHERE pool_id = :pool_id"
+        ),
+        {"pool_id": pool_id},
+    )
+    return [LiveKey(*row) for row in rows]
+
+
 def load_claimable(conn: Connection, pool_id: int) -> list[LiveAttempt]:
     """Attempts that wait for their launcher, or were claimed by a dispatcher that never said how the
     launch went; locked, in the order of their ids."""
@@ -195,17 +218,15 @@ def next_deadline(
 
 
 def _live(row: Row[Any]) -> LiveAttempt:
-    values = dict(row._mapping)
-    return LiveAttempt(
-        **values
-        | {
-            "status": Status(row.status),
-            "places": places_of(row.places),
-            "failed_nodes": tuple(row.failed_nodes),
-            "evict_target": None if row.evict_target is None else Status(row.evict_target),
-            "evict_cause": None if row.evict_cause is None else Cause(row.evict_cause),
-        }
-    )
+    values = dict(zip(_FIELDS, row, strict=True))
+    values["status"] = Status(values["status"])
+    values["places"] = places_of(values["places"])
+    values["failed_nodes"] = tuple(values["failed_nodes"])
+    if values["evict_target"] is not None:
+        values["evict_target"] = Status(values["evict_target"])
+    if values["evict_cause"] is not None:
+        values["evict_cause"] = Cause(values["evict_cause"])
+    return LiveAttempt(**values)
 
 
 def places_of(stored: Sequence[Sequence[Any]]) -> tuple[Place, ...]:
@@ -219,6 +240,15 @@ def places_of(stored: Sequence[Sequence[Any]]) -> tuple[Place, ...]:
 def _columns(rows: Sequence[Sequence[Any]], count: int) -> list[list[Any]]:
     return [[row[index] for row in rows] for index in range(count)]
 
+
+#: The columns of `_SELECT`, in its order.
+_FIELDS = (
+    "unit_id", "group_id", "group_name", "is_gang", "attempt", "generation", "version", "status", "dispatch",
+    "places", "admitted_at", "restarts_used", "refused_dispatches", "failed_nodes", "on_member_loss",
+    "max_restarts", "backoff_seconds", "seat_timeout_seconds", "grace_seconds", "start_deadline_at",
+    "time_limit_at", "seat_deadline_at", "stop_at", "kill_at", "evict_target", "evict_cause",
+    "evict_message", "evict_backoff_seconds",
+)  # fmt: skip
 
 _SELECT = """
     SELECT a.unit_id, a.group_id, g.name AS group_name, g.scheduling = 'gang' AS is_gang, a.attempt,

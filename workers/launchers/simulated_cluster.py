@@ -83,6 +83,7 @@ class SimulatedCluster:
         self._behaviours: dict[str, Behaviour] = {}
         self._members: dict[tuple[int, int, int, int], SimulatedMember] = {}
         self._by_unit: dict[int, dict[tuple[int, int, int, int], SimulatedMember]] = {}
+        self._seen: dict[str, dict[tuple[int, int, int, int], MemberObservation]] = {}
         self._forgotten: dict[tuple[int, int, int, int], SimulatedMember] = {}
         self._tombstones: dict[tuple[str, int], Tombstone] = {}
         self._due: list[tuple[datetime, tuple[int, int, int, int]]] = []
@@ -200,7 +201,7 @@ class SimulatedCluster:
     def observe(self, pool: str) -> list[MemberObservation]:
         with self._answering(pool):
             self._settle()
-            return [_observation(member) for member in self._members.values() if member.pool == pool]
+            return list(self._seen.get(pool, {}).values())
 
     def terminate(self, pool: str, members: Sequence[MemberKey], *, grace_seconds: float) -> None:
         with self._answering(pool):
@@ -356,9 +357,11 @@ class SimulatedCluster:
     def _add(self, member: SimulatedMember) -> None:
         self._members[member.key] = member
         self._by_unit.setdefault(member.unit_id, {})[member.key] = member
+        self._seen.setdefault(member.pool, {})[member.key] = _observation(member)
 
     def _remove(self, member: SimulatedMember) -> None:
         del self._members[member.key]
+        del self._seen[member.pool][member.key]
         del self._by_unit[member.unit_id][member.key]
         if not self._by_unit[member.unit_id]:
             del self._by_unit[member.unit_id]
@@ -373,7 +376,9 @@ class SimulatedCluster:
         return self._behaviours.get(group) or Behaviour()
 
     def _touch(self, member: SimulatedMember) -> None:
+        """It has changed: it is seen anew, and written."""
         self._changes.members[member.key] = member
+        self._seen.setdefault(member.pool, {})[member.key] = _observation(member)
 
     def _changed(self) -> None:
         self._save()
