@@ -37,15 +37,15 @@ class Leftovers:
 
 
 def find_leftovers(
-    records: Sequence[Record], *, boot_id: str, is_meant: Callable[[MemberKey], bool]
+    records: Sequence[Record], *, owner: str, boot_id: str, is_meant: Callable[[MemberKey], bool]
 ) -> Leftovers:
     """Find what runs of members without an end, by record and descent, and by their mark (X4).
 
     `is_meant` says of a mark whether it is one of theirs. Looks twice before it says that nothing is
     left: the table is not read at one moment, and a process that forks and ends may slip through once.
     """
-    found = _look(records, boot_id=boot_id, is_meant=is_meant)
-    return found if found.keys else _look(records, boot_id=boot_id, is_meant=is_meant)
+    found = _look(records, owner=owner, boot_id=boot_id, is_meant=is_meant)
+    return found if found.keys else _look(records, owner=owner, boot_id=boot_id, is_meant=is_meant)
 
 
 def kill(leftovers: Leftovers, *, with_supervisors: bool) -> None:
@@ -100,7 +100,7 @@ def end_closed(
         return set()
     started = time.monotonic()
     while True:
-        left = find_leftovers(open_records, boot_id=boot_id, is_meant=closed.__contains__)
+        left = find_leftovers(open_records, owner=known.owner, boot_id=boot_id, is_meant=closed.__contains__)
         waited = time.monotonic() - started
         if not left.keys or waited > patience_seconds:
             break
@@ -123,7 +123,7 @@ def end_abandoned(known: KnownMembers, *, boot_id: str, now: datetime) -> tuple[
     if not abandoned:
         return set(), bool(suspects)
     keys = {record.key for record in abandoned}
-    left = find_leftovers(abandoned, boot_id=boot_id, is_meant=keys.__contains__)
+    left = find_leftovers(abandoned, owner=known.owner, boot_id=boot_id, is_meant=keys.__contains__)
     kill(left, with_supervisors=False)
     gone = [record for record in abandoned if record.key not in left.keys]
     for record in gone:
@@ -137,7 +137,9 @@ def _has_supervisor(record: Record, boot_id: str) -> bool:
     return record.boot_id == boot_id and is_alive(record.supervisor)
 
 
-def _look(records: Sequence[Record], *, boot_id: str, is_meant: Callable[[MemberKey], bool]) -> Leftovers:
+def _look(
+    records: Sequence[Record], *, owner: str, boot_id: str, is_meant: Callable[[MemberKey], bool]
+) -> Leftovers:
     table = ProcessTable()
     found = Leftovers()
     for record in records:
@@ -148,7 +150,7 @@ def _look(records: Sequence[Record], *, boot_id: str, is_meant: Callable[[Member
             found.add(record.key, table.descendants(supervisor.id.pid))
         elif member := table.find(record.member):
             found.add(record.key, [member, *table.descendants(member.id.pid)])
-    for process, mark in table.marks():
+    for process, mark in table.marks(owner):
         key = parse_mark(mark)
         if key and is_meant(key):
             found.add(key, [process, *table.descendants(process.id.pid)])

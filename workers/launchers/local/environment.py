@@ -6,14 +6,16 @@ import os
 from collections.abc import Mapping
 
 from workers.launchers.base import MemberLaunch
-from workers.launchers.local.processes import MARK
+from workers.launchers.local.processes import MARK, OWNER
 
 _DEFAULTS = {"PATH": os.defpath, "HOME": "/", "LANG": "C.UTF-8"}
 _PASSED_ON = ("PATH", "HOME", "LANG", "USER", "LOGNAME")
 
 
-def build_environment(member: MemberLaunch, *, master_port: int, own: Mapping[str, str]) -> dict[str, str]:
-    """Build all variables of a member. `own` is the service's environment.
+def build_environment(
+    member: MemberLaunch, *, owner: str, master_port: int, own: Mapping[str, str]
+) -> dict[str, str]:
+    """Build all variables of a member. `own` is the service's environment, `owner` names the launcher.
 
     The group's variables come before the service's, its secrets before those, and what tells a member
     who it is before all. The mark is in every process that the member makes (X4).
@@ -24,6 +26,7 @@ def build_environment(member: MemberLaunch, *, master_port: int, own: Mapping[st
         **member.env,
         **member.secrets,
         MARK: str(member.key),
+        OWNER: owner,
         "MUSTER_GROUP": member.group_name,
         "MUSTER_ROLE": member.role,
         "RANK": str(member.rank),

@@ -52,9 +52,12 @@ class Alarm:
 class Keeper:
     """The member `pid` is a child of this process, which is the subreaper of all its descendants."""
 
-    def __init__(self, pid: int, mark: str, *, pump: LogPump, stop_order: Path, clock: Clock) -> None:
+    def __init__(
+        self, pid: int, mark: str, *, owner: str, pump: LogPump, stop_order: Path, clock: Clock
+    ) -> None:
         self._pid = pid
         self._mark = mark
+        self._owner = owner
         self._pump = pump
         self._stop_order = stop_order
         self._clock = clock
@@ -134,7 +137,7 @@ class Keeper:
         table = ProcessTable()
         found = table.descendants(os.getpid())
         if not HAS_SUBREAPER:
-            found += [process for process, mark in table.marks() if mark == self._mark]
+            found += [process for process, mark in table.marks(self._owner) if mark == self._mark]
         return found
 
     def _wait_milliseconds(self, is_killing: bool) -> float | None:

@@ -29,6 +29,11 @@ class KnownMembers:
         self._lock = threading.Lock()
         self._members: dict[MemberKey, _Known] = {}
 
+    @property
+    def owner(self) -> str:
+        """Names the launcher in its members' environment."""
+        return self._layout.owner
+
     def observe(self) -> list[MemberObservation]:
         """Tell what is known, without looking at the disk."""
         with self._lock:

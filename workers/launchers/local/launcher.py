@@ -191,7 +191,7 @@ class LocalLauncher:
             master_port=port,
             command=member.command,
             workdir=member.workdir or str(self._workdir),
-            env=build_environment(member, master_port=port, own=self._environment),
+            env=build_environment(member, owner=self._layout.owner, master_port=port, own=self._environment),
             log=str(log_path(self._data, member.key)),
             log_limit_bytes=self._log_limit_bytes,
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,12 @@ class Layout:
     """Paths under the launcher's folder. One folder for each unit keeps a look at a unit cheap."""
 
     root: Path
+
+    @property
+    def owner(self) -> str:
+        """Names this folder in the environment of its members: other launchers on the machine, of other
+        Musters, have units of the same numbers (X4)."""
+        return hashlib.sha256(bytes(self.root.resolve())).hexdigest()[:16]
 
     @property
     def tombstones(self) -> Path:

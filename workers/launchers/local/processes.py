@@ -15,6 +15,8 @@ else:
     from workers.launchers.local import processes_psutil as system
 
 MARK = "MUSTER_MEMBER"
+#: Whose member: marks of different launchers may be equal.
+OWNER = "MUSTER_LAUNCHER"
 
 
 class ProcessId(NamedTuple):
@@ -103,10 +105,11 @@ class ProcessTable:
             waiting += [child.id.pid for child in children]
         return found
 
-    def marks(self) -> Iterable[tuple[Process, str]]:
-        """List the processes that carry MUSTER_MEMBER and that this user may look at (X4)."""
+    def marks(self, owner: str) -> Iterable[tuple[Process, str]]:
+        """List the processes that carry MUSTER_MEMBER of this owner and that this user may look at (X4)."""
         for each in self._processes.values():
-            if mark := system.read_variable(each.id.pid, MARK):
+            mark = system.read_variable(each.id.pid, MARK)
+            if mark and system.read_variable(each.id.pid, OWNER) == owner:
                 yield each, mark
 
 

@@ -115,7 +115,14 @@ class _Supervisor:
 
     def _keep(self, pid: int, *, pump: LogPump, alarm: Alarm, source: int) -> End:
         stop_order = self._layout.stop_order(self._key)
-        keeper = Keeper(pid, str(self._key), pump=pump, stop_order=stop_order, clock=self._around.clock)
+        keeper = Keeper(
+            pid,
+            str(self._key),
+            owner=self._layout.owner,
+            pump=pump,
+            stop_order=stop_order,
+            clock=self._around.clock,
+        )
         end = keeper.keep(alarm, source)
         points.reach(points.ENDED)
         # Who closes a generation kills its processes in no order: a shell may see its program killed and
