@@ -80,6 +80,21 @@ def test_a_worker_killed_in_mid_job_costs_a_tick(
     assert len(state.holders()) == 1
 
 
+def test_a_dead_leader_is_replaced_long_before_its_lease_is_over(
+    site: Site, database_url: str, redis_url: str, client: redis.Redis
+) -> None:
+    """Its connection is gone, and with it all that it could have written."""
+    settings = {"database_url": database_url, "redis_url": redis_url, "lease_seconds": 3600}
+    with running("worker", **settings) as first:
+        wait_until(lambda: holder(site))
+        first.kill()
+        first.wait()
+        site.submit()
+        with running("worker", **settings) as second:
+            wait_until(lambda: are_admitted(site))
+            assert stop(second) == 0
+
+
 def test_a_standby_takes_no_jobs_from_the_leader(
     site: Site, database_url: str, redis_url: str, client: redis.Redis
 ) -> None:
