@@ -64,7 +64,7 @@ def test_looking_at_a_thousand_known_members_is_cheap(bench: Bench) -> None:
     wait_for_end(bench.launcher, key)
     text = bench.layout.record(key).read_text()
     for number in range(1000):
-        other = MemberKey((number + 10) << 20, 1, 0, 0)
+        other = MemberKey((number // 100 + 10) << 20, 1, 0, number % 100)
         bench.layout.make_unit(other.unit_id)
         bench.layout.record(other).write_text(text.replace(str(key), str(other)))
     bench.reopen()

@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 import pynvml
 
-from workers.launchers.base import DeviceReport, NodeReport
+from workers.launchers.base import DeviceReport, LauncherUnreachable, NodeReport
 
 _KEPT_SECONDS = 2.0
 _UNHEALTHY = (pynvml.NVML_ERROR_GPU_IS_LOST, pynvml.NVML_ERROR_RESET_REQUIRED)
@@ -49,8 +49,12 @@ class NvmlNodes:
         self._node = self._ask()
 
     def __call__(self) -> Sequence[NodeReport]:
+        """Raises LauncherUnreachable if NVML does not answer any more, as while a driver is replaced."""
         if time.monotonic() - self._asked_at > _KEPT_SECONDS:
-            self._node = self._ask()
+            try:
+                self._node = self._ask()
+            except pynvml.NVMLError as error:
+                raise LauncherUnreachable(f"NVML does not answer: {error}") from error
         return [self._node]
 
     def _ask(self) -> NodeReport:
