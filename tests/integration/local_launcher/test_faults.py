@@ -94,6 +94,19 @@ def test_close_ends_what_a_killed_supervisor_left(bench: Bench) -> None:
     assert all(is_gone(process) for process in family)
 
 
+def test_members_of_another_launcher_with_the_same_key_are_left_alone(bench: Bench) -> None:
+    """Two Musters on one machine count their units alike."""
+    key, family = start_family(bench)
+    neighbour = bench.folder / "neighbour"
+    neighbour.mkdir()
+    other = Bench(neighbour)
+    try:
+        assert other.launcher.close([key.of])[0].is_closed  # no record of it here: only marks could tell
+        assert [process for process in family if is_gone(process)] == []
+    finally:
+        other.end()
+
+
 def test_close_answers_closed_only_when_everything_is_gone(bench: Bench) -> None:
     key, family = start_family(bench)
     bench.close(key)
