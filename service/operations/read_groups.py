@@ -14,7 +14,8 @@ from service.domain.principal import Principal
 from service.domain.shape import Shape
 from service.store import group_lists, live_reads, specs
 from service.store.group_lists import GroupFilter, ListKey
-from service.store.group_reads import GroupRow, UnitsOf, find_group, load_units_of
+from service.store.group_reads import GroupRow, UnitsOf, find_group, load_units_of, units_of_new
+from service.store.groups import NewGroup
 from service.store.live_reads import LiveUnit, Past
 from service.store.shapes import load_shapes
 from service.store.specs import StoredSpec
@@ -84,6 +85,35 @@ def get_group(engine: Engine, public_id: UUID, principal: Principal) -> GroupDet
             succeeded_members=live_reads.count_succeeded_members(conn, group.id),
             nodes=live_reads.load_node_names(conn, node_ids),
         )
+
+
+def detail_of_new(group: NewGroup) -> GroupDetail:
+    """A group that was submitted a moment ago, without asking for it again."""
+    spec, shape = group.spec, group.spec.shape()
+    return GroupDetail(
+        group=GroupRow(
+            id=group.id,
+            public_id=group.public_id,
+            name=spec.name,
+            queue_id=group.queue_id,
+            queue=spec.queue,
+            shape_id=group.shape_id,
+            tenant=group.tenant,
+            owner=group.owner,
+            priority=spec.priority,
+            scheduling=spec.scheduling,
+            member_count=spec.member_count,
+            submitted_at=group.submitted_at,
+            labels=spec.labels,
+        ),
+        units=units_of_new(group.last_index + 1),
+        shape=shape,
+        spec=specs.stored_spec(spec, group.sealed),
+        live=(),
+        past=Past(dispatches=0, attempt=None, generation=None, running_at=None),
+        succeeded_members=0,
+        nodes={},
+    )
 
 
 def list_groups(

@@ -26,11 +26,15 @@ from service.store.specs import hidden_of
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Submitted:
-    """Public ids in the order of the request. `is_repeated`: an earlier request with this submit
-    key made them, and this one changed nothing."""
+    """Public ids in the order of the request. `groups` is empty if an earlier request with this
+    submit key made them: then this one changed nothing."""
 
     public_ids: tuple[UUID, ...]
-    is_repeated: bool = False
+    groups: tuple[NewGroup, ...] = ()
+
+    @property
+    def is_repeated(self) -> bool:
+        return not self.groups
 
 
 def submit_groups(
@@ -74,14 +78,14 @@ def submit_groups(
         ]
         insert_groups(conn, groups)
         add_events(conn, (_submitted(group) for group in groups))
-    return Submitted(public_ids=tuple(public_ids))
+    return Submitted(public_ids=tuple(public_ids), groups=tuple(groups))
 
 
 def _repeated(conn: Connection, key: SubmitKey) -> Submitted:
     found = find_key(conn, key)
     if found is None or found[0] != key.body_digest:
         raise Conflict("This Idempotency-Key was used for another request; choose a new one.")
-    return Submitted(public_ids=tuple(found[1]), is_repeated=True)
+    return Submitted(public_ids=tuple(found[1]))
 
 
 def _shape_ids(conn: Connection, specs: Sequence[GroupSpec]) -> list[int]:

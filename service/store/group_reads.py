@@ -107,6 +107,20 @@ def load_units_of(conn: Connection, group_ids: Collection[int]) -> dict[int, Uni
     return {group_id: _together(rows, notes.get(group_id)) for group_id, rows in by_group.items()}
 
 
+def units_of_new(members: int) -> UnitsOf:
+    """The units of a group to which nothing has happened yet."""
+    return UnitsOf(
+        counts={Status.PENDING: members},
+        attempt=1,
+        restarts_used=0,
+        refused_dispatches=0,
+        is_held=False,
+        backoff_until=None,
+        admitted_at=None,
+        ended_at=None,
+    )
+
+
 def _notes(conn: Connection, group_ids: Collection[int]) -> dict[int, Row[Any]]:
     """For each group the unit whose cause says most: a failed one, else a cancelled one, else any."""
     rows = conn.execute(

@@ -35,12 +35,22 @@ def hidden_of(spec: GroupSpec) -> Hidden:
 
 def spec_body(spec: GroupSpec) -> dict[str, Any]:
     """The JSON of a spec, without anything that is hidden."""
-    shown = replace(spec, roles=tuple(_shown(role) for role in spec.roles))
+    stored = stored_spec(spec, None)
     return {
-        "spec": msgspec.to_builtins(shown),
-        "secrets": [sorted(role.secrets) for role in spec.roles],
-        "masked": [sorted(split_env(role.env)[1]) for role in spec.roles],
+        "spec": msgspec.to_builtins(stored.spec),
+        "secrets": stored.secret_names,
+        "masked": stored.masked_names,
     }
+
+
+def stored_spec(spec: GroupSpec, sealed: bytes | None) -> StoredSpec:
+    """The spec as it is found in the database once it is there."""
+    return StoredSpec(
+        spec=replace(spec, roles=tuple(_shown(role) for role in spec.roles)),
+        secret_names=tuple(tuple(sorted(role.secrets)) for role in spec.roles),
+        masked_names=tuple(tuple(sorted(split_env(role.env)[1])) for role in spec.roles),
+        sealed=sealed,
+    )
 
 
 def load_specs(conn: Connection, group_ids: Collection[int]) -> dict[int, StoredSpec]:

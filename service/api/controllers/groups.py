@@ -68,9 +68,11 @@ class GroupsController(Controller):
                 configuration=configuration,
                 key=submit_key(idempotency_key, data, principal=principal, box=box),
             )
-        if not submitted.is_repeated:
+        if submitted.is_repeated:
+            answer = _answer(submitted.public_ids[0], engine, redis, principal)
+        else:
             bells.wake_cycles()
-        answer = _answer(submitted.public_ids[0], engine, redis, principal)
+            answer = group_answer(reads.detail_of_new(submitted.groups[0]), None)
         return Response(answer, headers={"Location": f"/v1/groups/{answer.id}"})
 
     @post("/batch", operation_id="submit-batch", dto=StrictJson[BatchRequest], sync_to_thread=True)
