@@ -58,7 +58,7 @@ def test_only_what_is_needed_is_passed_on(bench: Bench) -> None:
     assert told == muster | own
     assert set(muster) == {
         "MUSTER_MEMBER",
-        "MUSTER_LAUNCHER",
+        "MUSTER_OWNER",
         "MUSTER_GROUP",
         "MUSTER_ROLE",
         "RANK",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +20,7 @@ class Layout:
     def owner(self) -> str:
         """Names this folder in the environment of its members: other launchers on the machine, of other
         Musters, have units of the same numbers (X4)."""
-        return hashlib.sha256(bytes(self.root.resolve())).hexdigest()[:16]
+        return str(self.root.resolve())
 
     @property
     def tombstones(self) -> Path:

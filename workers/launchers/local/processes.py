@@ -16,7 +16,7 @@ else:
 
 MARK = "MUSTER_MEMBER"
 #: Whose member: marks of different launchers may be equal.
-OWNER = "MUSTER_LAUNCHER"
+OWNER = "MUSTER_OWNER"
 
 
 class ProcessId(NamedTuple):

@@ -45,7 +45,7 @@ def read_variable(pid: int, name: str) -> str | None:
     wanted = f"{name}=".encode()
     for each in environment.split(b"\0"):
         if each.startswith(wanted):
-            return each.removeprefix(wanted).decode(errors="replace")
+            return os.fsdecode(each.removeprefix(wanted))
     return None
 
 
