@@ -10,18 +10,18 @@ import os
 import socket
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from functools import cached_property
 
 import structlog
 from psycopg.errors import DeadlockDetected
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Engine
 from sqlalchemy.exc import OperationalError
 
 from service.clock import Clock
 from service.domain.lifecycle import judge_launch_conflict
 from service.operations.deadlines import evict_drained
-from service.operations.dispatch import PoolFence, claim_attempts
+from service.operations.dispatch import claim_attempts
 from service.operations.observe import PassResult, commit_observations
 from service.operations.pool_state import (
     NodeBook,
@@ -34,9 +34,7 @@ from service.operations.pool_state import (
 from service.operations.secret_box import SecretBox, open_box
 from service.settings import Settings
 from service.store.attempts import WAITING, LiveAttempt, load_attempts, load_keys, next_deadline
-from service.store.dispatcher_lease import LeaseLost, renew_lease, take_lease
-from service.store.engine import make_direct_engine
-from service.store.inventory_rows import ensure_pool
+from service.store.dispatcher_lease import LeaseLost
 from workers.judge import Judge, Stops
 from workers.launchers.base import (
     GenerationKey,
@@ -46,6 +44,7 @@ from workers.launchers.base import (
     NodeReport,
 )
 from workers.launching import Handed, hand_over
+from workers.pool_lease import PoolLease
 from workers.reconcile import Sightings, is_stopping, policy_of, reported_node
 from workers.sweep import Seats, misplaced_of, strays_of
 
@@ -74,30 +73,31 @@ class Dispatcher:
         *,
         holder: str | None = None,
     ) -> None:
-        self._engine = engine
-        self._direct = make_direct_engine(
-            engine.url.render_as_string(hide_password=False), application_name="muster dispatcher"
-        )
         self._launcher = launcher
         self._pool_name = pool_name
         self._clock = clock
         self._settings = settings
         self._ring_leader = ring_leader
-        self._holder = holder or f"{socket.gethostname()}:{os.getpid()}"
-        self._conn: Connection | None = None
-        self._fence: PoolFence | None = None
+        self._lease = PoolLease(
+            engine,
+            pool_name,
+            clock,
+            settings,
+            launcher=launcher.capabilities().kind,
+            holder=holder or f"{socket.gethostname()}:{os.getpid()}",
+        )
         self._forget_all()
 
     # ------------------------------------------------------------ for its process and for tests
     @property
     def pool_id(self) -> int | None:
         """The pool's id, while this dispatcher holds its lease."""
-        return None if self._fence is None else self._fence.pool_id
+        return self._lease.fence.pool_id if self._lease.is_held else None
 
     @property
     def epoch(self) -> int | None:
         """The epoch of the lease that it holds, None if it holds none."""
-        return None if self._fence is None else self._fence.epoch
+        return self._lease.epoch
 
     def pass_once(self) -> bool:
         """Launch, watch, stop, close and release until nothing is left to do at this instant.
@@ -114,7 +114,7 @@ class Dispatcher:
                     break
                 has_done = True
         except LeaseLost:
-            _log.warning("stale_refused", by="store", pool=self._pool_name, holder=self._holder)
+            _log.warning("stale_refused", by="store", pool=self._pool_name)
             self.close()
         except Exception:
             self.close()
@@ -123,82 +123,34 @@ class Dispatcher:
 
     def next_due_at(self) -> datetime | None:
         """When something falls due that nobody will ring for, None if nothing will."""
-        if self._fence is None:
+        if not self._lease.is_held:
             return None
-        with self._fence.conn.begin():
+        fence = self._lease.fence
+        with fence.conn.begin():
             return next_deadline(
-                self._fence.conn,
-                self._fence.pool_id,
+                fence.conn,
+                fence.pool_id,
                 now=self._clock.now(),
                 patience_seconds=self._settings.kill_patience_seconds,
             )
 
     def renew(self) -> None:
         """Keep the lease while a pass takes long: for another thread, on a connection of its own."""
-        fence = self._fence
-        if fence is not None:
-            with self._engine.begin() as conn:
-                self._renew_on(conn, fence, self._clock.now())
+        self._lease.renew_apart()
 
     def close(self) -> None:
         """Give up the connection, and with it the lease. Members live on."""
-        conn, self._conn, self._fence = self._conn, None, None
-        if conn is not None:
-            conn.close()
+        self._lease.drop()
 
-    # ------------------------------------------------------------ the lease
     def _hold_lease(self) -> bool:
         """Take the lease if it is free, or keep it. All that is remembered belongs to one lease."""
-        now = self._clock.now()
-        if self._fence is not None:
-            self._renew(now)
-            return True
-        conn = self._connect()
-        with conn.begin():
-            pool_id = ensure_pool(
-                conn,
-                self._pool_name,
-                launcher=self._launcher.capabilities().kind,
-                levels=[level.strip() for level in self._settings.levels.split(",")],
-            )
-        with conn.begin():
-            epoch = take_lease(
-                conn, pool_id, holder=self._holder, now=now, lease_seconds=self._settings.lease_seconds
-            )
-        if epoch is None:
+        epoch = self._lease.epoch
+        if not self._lease.hold():
             return False
-        self._forget_all()
-        self._fence = PoolFence(conn, pool_id, epoch)
-        self._renew_at = now + timedelta(seconds=self._settings.lease_seconds / 3)
-        self._book = load_node_book(self._fence)
-        _log.info("lease_taken", pool=self._pool_name, holder=self._holder, epoch=epoch)
+        if self._lease.epoch != epoch:
+            self._forget_all()
+            self._book = load_node_book(self._lease.fence)
         return True
-
-    def _connect(self) -> Connection:
-        """One connection that is no pool's: its end ends the lease."""
-        if self._conn is None:
-            self._conn = self._direct.connect()
-        return self._conn
-
-    def _renew(self, now: datetime) -> None:
-        if now < self._renew_at:
-            return
-        fence = self._held
-        with fence.conn.begin():
-            has_kept = self._renew_on(fence.conn, fence, now)
-        if not has_kept:
-            raise LeaseLost(f"epoch {fence.epoch} of pool {self._pool_name} is over")
-        self._renew_at = now + timedelta(seconds=self._settings.lease_seconds / 3)
-
-    def _renew_on(self, conn: Connection, fence: PoolFence, now: datetime) -> bool:
-        return renew_lease(
-            conn, fence.pool_id, epoch=fence.epoch, now=now, lease_seconds=self._settings.lease_seconds
-        )
-
-    @property
-    def _held(self) -> PoolFence:
-        assert self._fence is not None
-        return self._fence
 
     def _forget_all(self) -> None:
         self._book = NodeBook()
@@ -207,7 +159,6 @@ class Dispatcher:
         self._has_inventory = False
         self._told: set[MemberKey] = set()
         self._sweep_at: datetime | None = None
-        self._renew_at = datetime.min.replace(tzinfo=UTC)
 
     @cached_property
     def _box(self) -> SecretBox:
@@ -227,7 +178,7 @@ class Dispatcher:
     def _round(self, now: datetime) -> bool:
         """1. Nodes. 2. Strays. 3. Launch. 4. Look and judge. 5. Stop and close. 6. Record. 7. Drains.
         True if anything was written."""
-        self._renew(now)
+        self._lease.keep(now)
         has_written = not self._has_inventory and self._register(now)
         self._has_inventory = True
         # T1: what the books do not hold is closed before anything is launched.
@@ -246,7 +197,7 @@ class Dispatcher:
                 self._sightings.look(self._launcher.observe())
             judge.conclude(answers, stops)
         has_written |= self._record(judge.result, now)
-        has_written |= bool(evict_drained(self._held, now=now).unit_ids)
+        has_written |= bool(evict_drained(self._lease.fence, now=now).unit_ids)
         return has_written or has_swept or bool(handed)
 
     def _round_without_launcher(self, now: datetime, error: LauncherUnreachable) -> bool:
@@ -263,7 +214,7 @@ class Dispatcher:
 
     def _judge(self, now: datetime, handed: Handed, short_units: Collection[int]) -> Judge:
         return Judge(
-            fence=self._held,
+            fence=self._lease.fence,
             book=self._book,
             box=self._box,
             settings=self._settings,
@@ -274,11 +225,11 @@ class Dispatcher:
         )
 
     def _load(self, now: datetime, *, changed: Collection[int] | None) -> list[LiveAttempt]:
-        with self._held.conn.begin():
-            return load_attempts(self._held.conn, self._held.pool_id, now=now, changed=changed)
+        with self._lease.fence.conn.begin():
+            return load_attempts(self._lease.fence.conn, self._lease.fence.pool_id, now=now, changed=changed)
 
     def _launch(self, now: datetime) -> Handed:
-        claimed = claim_attempts(self._held, self._book.faults, now=now)
+        claimed = claim_attempts(self._lease.fence, self._book.faults, now=now)
         if not claimed:
             return Handed()
         return hand_over(
@@ -297,10 +248,10 @@ class Dispatcher:
         if not result:
             self._sightings.settle(but_not=frozenset())
             return False
-        recorded = commit_observations(self._held, result, now=now)
+        recorded = commit_observations(self._lease.fence, result, now=now)
         self._sightings.settle(but_not=recorded.outdated)
         if recorded.has_lost_devices:
-            self._book = load_node_book(self._held)
+            self._book = load_node_book(self._lease.fence)
         if recorded.released or recorded.has_lost_devices:
             self._ring_leader()
         if recorded.handed_over:
@@ -315,7 +266,7 @@ class Dispatcher:
         has_written = self._set_reachable(is_reachable=True, now=now)
         if reports == self._reports:
             return has_written
-        registered = commit_nodes(self._held, [reported_node(report) for report in reports], now=now)
+        registered = commit_nodes(self._lease.fence, [reported_node(report) for report in reports], now=now)
         if registered.refused:
             _log.error("nodes_of_another_pool", pool=self._pool_name, nodes=registered.refused)
         self._reports = reports
@@ -326,12 +277,12 @@ class Dispatcher:
     def _set_reachable(self, *, is_reachable: bool, now: datetime) -> bool:
         if self._book.is_unreachable != is_reachable:
             return False
-        commit_reachability(self._held, is_reachable=is_reachable, now=now)
+        commit_reachability(self._lease.fence, is_reachable=is_reachable, now=now)
         self._book = replace(self._book, is_unreachable=not is_reachable)
         return True
 
     def _changed_nodes(self) -> None:
-        self._book = load_node_book(self._held)
+        self._book = load_node_book(self._lease.fence)
         self._ring_leader()
 
     def _sweep(self, now: datetime) -> tuple[bool, set[int]]:
@@ -343,8 +294,8 @@ class Dispatcher:
         self._sweep_at = now + timedelta(seconds=self._settings.dispatcher_poll_seconds)
         self._sightings.look(self._launcher.observe())
         misplaced = self._find_misplaced(now) if is_first else []
-        with self._held.conn.begin():
-            books = load_keys(self._held.conn, self._held.pool_id)
+        with self._lease.fence.conn.begin():
+            books = load_keys(self._lease.fence.conn, self._lease.fence.pool_id)
         strays = strays_of(books, self._sightings, self._book.ids)
         if strays.ended:
             self._launcher.forget(strays.ended)
@@ -358,7 +309,9 @@ class Dispatcher:
             for seat in seats
         } | {seat: attempt.key for attempt, seats in misplaced for seat in seats}
         found = [seat for seat, holder in self._book.lost.items() if GenerationKey(*holder) in gone]
-        has_changed = find_devices(self._held, found, now=now) | lose_devices(self._held, lost, now=now)
+        has_changed = find_devices(self._lease.fence, found, now=now) | lose_devices(
+            self._lease.fence, lost, now=now
+        )
         if has_changed:
             self._changed_nodes()
         return self._move(misplaced, now) or has_changed, strays.short_units
@@ -374,4 +327,4 @@ class Dispatcher:
         for attempt in moved:
             policy = policy_of(attempt, self._settings)
             result.decided.append((attempt, judge_launch_conflict(policy, "seen by the launcher")))
-        return bool(result) and bool(commit_observations(self._held, result, now=now))
+        return bool(result) and bool(commit_observations(self._lease.fence, result, now=now))

@@ -100,10 +100,8 @@ class Judge:
                 self._closed(attempt, success)
             elif self._is_given_up(attempt, success):
                 if attempt.status is Status.RECOVERING and success is None:
-                    unit = unit_view(attempt, self.book.faults, is_launched=False)
-                    self.result.decided.append(
-                        (attempt, judge_survivors(unit, policy_of(attempt, self.settings)))
-                    )
+                    leave = judge_survivors(policy_of(attempt, self.settings))
+                    self.result.decided.append((attempt, leave))
                 else:
                     self._closed(attempt, success, survivors=answer.survivors)
 

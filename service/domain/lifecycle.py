@@ -157,7 +157,6 @@ def decide(
             target=Status.PENDING,
             cause=Cause.INFRASTRUCTURE,
             message="A node of its places went down before it was started.",
-            failed_nodes=unit.down_nodes,
         )
     return verdict
 
@@ -202,14 +201,13 @@ def judge_cannot_execute(member: int, node: str, message: str | None) -> Evict:
     )
 
 
-def judge_survivors(unit: UnitView, policy: Policy) -> Evict:
+def judge_survivors(policy: Policy) -> Evict:
     """A restart in place whose old members cannot be ended: the unit leaves those places."""
     return Evict(
         target=Status.PENDING,
         cause=Cause.INFRASTRUCTURE,
         message="Its old members survived SIGKILL, so it cannot start again in place.",
         backoff_seconds=policy.backoff_seconds,
-        failed_nodes=unit.down_nodes,
     )
 
 
@@ -356,14 +354,12 @@ def _judge_start_timeout(unit: UnitView, policy: Policy) -> Evict:
     """A start that takes too long counts as a restart, unless the platform is to blame: a node went
     down, or the launcher never had the unit."""
     message = "It was not running before its start timeout, which runs from admission."
-    is_platform = bool(unit.down_nodes) or not unit.is_launched
-    if is_platform:
+    if unit.down_nodes or not unit.is_launched:
         return Evict(
             target=Status.PENDING,
             cause=Cause.INFRASTRUCTURE,
             message=message,
             backoff_seconds=policy.backoff_seconds,
-            failed_nodes=unit.down_nodes,
         )
     if policy.on_member_loss is OnMemberLoss.FAIL or unit.restarts_used >= policy.max_restarts:
         return Evict(target=Status.FAILED, cause=Cause.USER_ERROR, message=message)

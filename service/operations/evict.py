@@ -9,8 +9,8 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
-from service.domain.events import Event, Kind
 from service.domain.status import LIVE, Cause, Status
+from service.operations.unit_events import evicting_event
 from service.store.attempts import lock_units
 from service.store.closing import EvictingUnit, set_cancelling, set_evicting
 from service.store.events import add_events
@@ -80,27 +80,3 @@ def evict_units(
         ),
     )
     return Evicted(unit_ids=tuple(changed), pool_ids=frozenset(present[unit].pool_id for unit in changed))
-
-
-def evicting_event(
-    unit_id: int,
-    group_id: int,
-    *,
-    attempt: int,
-    target: Status,
-    cause: Cause,
-    message: str,
-    at: datetime,
-    actor: str = "muster",
-) -> Event:
-    """The record of a decision to end an attempt."""
-    return Event(
-        at=at,
-        kind=Kind.EVICTING,
-        actor=actor,
-        group_id=group_id,
-        unit_id=unit_id,
-        attempt=attempt,
-        cause=cause.value,
-        data={"target": target.value, "message": message},
-    )

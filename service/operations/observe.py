@@ -15,11 +15,17 @@ from sqlalchemy import Connection, Row
 
 from service.domain.events import Event, Kind
 from service.domain.lifecycle import Advance, Evict, Recover, Succeed
-from service.domain.status import Cause, Status, passed_through
+from service.domain.status import Cause, Status
 from service.operations.dispatch import PoolFence
-from service.operations.evict import evicting_event
 from service.operations.pool_state import lost_note
 from service.operations.register_nodes import device_event
+from service.operations.unit_events import (
+    end_event,
+    evicting_event,
+    nodes_lost,
+    status_events,
+    unit_event,
+)
 from service.store.attempts import (
     WAITING,
     LiveAttempt,
@@ -44,18 +50,6 @@ from service.store.inventory_rows import raise_config_version, set_devices_lost
 from service.store.member_ends import MemberEnd, add_member_ends
 from service.store.specs import erase_secrets
 
-_KIND = {
-    Status.STARTING: Kind.STARTING,
-    Status.RUNNING: Kind.RUNNING,
-    Status.RECOVERING: Kind.RECOVERING,
-    Status.SUCCEEDED: Kind.SUCCEEDED,
-}
-_END_KIND = {
-    AttemptOutcome.SUCCEEDED: Kind.SUCCEEDED,
-    AttemptOutcome.FAILED: Kind.FAILED,
-    AttemptOutcome.CANCELLED: Kind.CANCELLED,
-    AttemptOutcome.REQUEUED: Kind.REQUEUED,
-}
 _OUTCOME_OF_TARGET = {
     Status.PENDING: AttemptOutcome.REQUEUED,
     Status.FAILED: AttemptOutcome.FAILED,
@@ -218,7 +212,7 @@ def _advance(conn: Connection, decided: Sequence[tuple[LiveAttempt, Advance]], n
         advance_units(conn, starting, status=Status.STARTING)
     if running:
         set_running(conn, running, now=now)
-    return [event for attempt, to in decided for event in _steps(attempt, to.to, now)]
+    return [event for attempt, to in decided for event in status_events(attempt, to.to, now)]
 
 
 def _recover(
@@ -234,10 +228,14 @@ def _recover(
     for attempt, recover in decided:
         # Lost again while it recovers: nothing changes but the generation to come.
         if attempt.status is not Status.RECOVERING:
-            events += _steps(attempt, Status.RECOVERING, now, cause=recover.cause, message=recover.message)
+            events += status_events(
+                attempt, Status.RECOVERING, now, cause=recover.cause, message=recover.message
+            )
         else:
-            events.append(_event(attempt, Kind.RECOVERING, now, cause=recover.cause, message=recover.message))
-        events += _nodes_lost(attempt, recover.failed_nodes, names, now)
+            events.append(
+                unit_event(attempt, Kind.RECOVERING, now, cause=recover.cause, message=recover.message)
+            )
+        events += nodes_lost(attempt, recover.failed_nodes, names, now)
     return events
 
 
@@ -266,7 +264,7 @@ def _evict(
     events: list[Event] = []
     for attempt, evict in decided:
         if evict.counts_refusal:
-            events.append(_event(attempt, Kind.DISPATCH_REFUSED, now, message=evict.message))
+            events.append(unit_event(attempt, Kind.DISPATCH_REFUSED, now, message=evict.message))
         events.append(
             evicting_event(
                 attempt.unit_id,
@@ -278,7 +276,7 @@ def _evict(
                 at=now,
             )
         )
-        events += _nodes_lost(attempt, evict.failed_nodes, names, now)
+        events += nodes_lost(attempt, evict.failed_nodes, names, now)
     return events
 
 
@@ -311,9 +309,9 @@ def _close(conn: Connection, closed: Sequence[Closed], present: Present, now: da
     erase_secrets(conn, {c.attempt.group_id for c in ended})
     for c, release in zip(ended, releases, strict=True):
         if c.success is not None:
-            events += _steps(c.attempt, Status.SUCCEEDED, now, ended_at=release.ended_at)
+            events += status_events(c.attempt, Status.SUCCEEDED, now, ended_at=release.ended_at)
         else:
-            events.append(_end_event(c.attempt, release, now))
+            events.append(end_event(c.attempt, release, now))
     return events
 
 
@@ -350,83 +348,3 @@ def _lose_devices(conn: Connection, ended: Sequence[Closed], now: datetime) -> l
     ]
     raise_config_version(conn)
     return events
-
-
-# ---------------------------------------------------------------- events
-def _steps(
-    attempt: LiveAttempt,
-    to: Status,
-    now: datetime,
-    *,
-    cause: Cause | None = None,
-    message: str | None = None,
-    ended_at: datetime | None = None,
-) -> list[Event]:
-    """One event for each change, also for changes that were seen at once."""
-    steps = passed_through(attempt.status, to)
-    return [
-        _event(attempt, _KIND[step], now)
-        if step is not to
-        else _event(attempt, _KIND[step], now, cause=cause, message=message, ended_at=ended_at)
-        for step in steps
-    ]
-
-
-def _event(
-    attempt: LiveAttempt,
-    kind: Kind,
-    now: datetime,
-    *,
-    cause: Cause | None = None,
-    message: str | None = None,
-    ended_at: datetime | None = None,
-) -> Event:
-    data: dict[str, object] = {}
-    if message is not None:
-        data["message"] = message
-    if ended_at is not None:
-        data["ended_at"] = ended_at.isoformat()
-    return Event(
-        at=now,
-        kind=kind,
-        group_id=attempt.group_id,
-        unit_id=attempt.unit_id,
-        attempt=attempt.attempt,
-        generation=attempt.generation,
-        cause=None if cause is None else cause.value,
-        data=data or None,
-    )
-
-
-def _end_event(attempt: LiveAttempt, release: ReleasedUnit, now: datetime) -> Event:
-    data: dict[str, object] = {"message": release.message}
-    if release.backoff_until is not None:
-        data["backoff_until"] = release.backoff_until.isoformat()
-    return Event(
-        at=now,
-        kind=_END_KIND[release.outcome],
-        group_id=attempt.group_id,
-        unit_id=attempt.unit_id,
-        attempt=attempt.attempt,
-        generation=attempt.generation,
-        cause=None if release.cause is None else release.cause.value,
-        data=data,
-    )
-
-
-def _nodes_lost(
-    attempt: LiveAttempt, node_ids: Sequence[int], names: Mapping[int, str], now: datetime
-) -> list[Event]:
-    return [
-        Event(
-            at=now,
-            kind=Kind.NODE_LOST,
-            group_id=attempt.group_id,
-            unit_id=attempt.unit_id,
-            node_id=node_id,
-            attempt=attempt.attempt,
-            generation=attempt.generation,
-            data={"node": names.get(node_id, str(node_id))},
-        )
-        for node_id in node_ids
-    ]

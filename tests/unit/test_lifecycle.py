@@ -337,7 +337,6 @@ DEADLINES = [
             "target": Status.PENDING,
             "cause": Cause.INFRASTRUCTURE,
             "backoff_seconds": None,
-            "failed_nodes": (11,),
         },
     ),
     Case(
@@ -415,7 +414,7 @@ def test_the_wait_after_refusals_is_bounded() -> None:
 
 
 def test_old_members_that_cannot_be_ended_cost_the_places_but_no_restart() -> None:
-    verdict = judge_survivors(STOPPING, POLICY)
+    verdict = judge_survivors(POLICY)
     assert (verdict.target, verdict.cause, verdict.counts_restart) == (
         Status.PENDING,
         Cause.INFRASTRUCTURE,
