@@ -59,7 +59,8 @@ class Printer:
         if self.is_terminal:
             self.console.print(text, style=style, markup=False, overflow="fold")
         else:
-            print(text)
+            # Who reads a pipe of a command that goes on wants to see it now.
+            print(text, flush=True)
 
     def pair(self, label: str, cell: Cell) -> None:
         """One fact: its label and what it says."""
@@ -93,6 +94,7 @@ class Printer:
             return
         for row in rows:
             print("\t".join(plain(_text(cell)) for cell in row))
+        sys.stdout.flush()
 
 
 def make_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> RenderableType:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from service.client import Client, ClientError
-from service.client.address import Address, read_admin_key
+from service.client.address import Address
 from service.client.groups import Group
 from service.domain.status import ENDED
 from workers.embedded.identity import ProcessIdentity, find_identity, is_alive
@@ -65,17 +65,24 @@ def wait_gone(identity: ProcessIdentity) -> None:
 class Up:
     """One `muster up`."""
 
-    def __init__(self, data: Path, *arguments: str, environ: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, data: Path, *, environ: Mapping[str, str] | None = None, user: int | None = None
+    ) -> None:
+        """On `data`; with an `environ` that leads to `data` by itself, as `user`."""
         self.data = data
         self.output = data.parent / f"{data.name}.out"
+        named = [] if environ else ["--data", str(data)]
         with self.output.open("w") as output:
             self.process = subprocess.Popen(
-                [*MUSTER, "up", "--data", str(data), "--port", "0", "--nodes", NODES, *arguments],
+                [*MUSTER, "up", *named, "--port", "0", "--nodes", NODES],
                 stdout=output,
                 stderr=output,
                 stdin=subprocess.DEVNULL,
                 env=dict(environ or environment()),
                 start_new_session=True,
+                user=user,
+                group=user,
+                extra_groups=None if user is None else [],
             )
         try:
             self.url = wait_for(self._find_url, "`muster up` is ready", seconds=READY_SECONDS)
@@ -91,7 +98,7 @@ class Up:
         return found[1] if found else None
 
     def client(self) -> Client:
-        return Client(Address(self.url, read_admin_key(self.data)))
+        return Client(Address(self.url, (self.data / "admin.key").read_text().strip()))
 
     def identity(self, part: str) -> ProcessIdentity:
         """Who runs as `part` of the stack now."""

@@ -1,4 +1,4 @@
-"""Every shell block of the README, run in its order by a shell, in a copy of the checkout.
+"""Every shell block of the README and of the tour of the API, run in order, in a copy of the checkout.
 
 A block whose fence says `sh` is run; `sh terminal` is started in a terminal of its own and goes on; `text`
 is for reading.
@@ -14,7 +14,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,13 +24,13 @@ from tests import servers
 from tests.e2e.stacks import data_folder, environment
 
 ROOT = Path(__file__).parents[2]
-README = (ROOT / "README.md").read_text()
 PORT = "8420"
 BLOCK_SECONDS = 110
 READY = "Muster is up at"
 
 #: What the output of a block that has the first text in it has to have in it.
-EXPECTED = (
+Expected = tuple[tuple[str, str], ...]
+IN_README: Expected = (
     ("make demo", r"All \d+ claims were checked and hold\."),
     ("muster nodes", r"node-1\s.*8 . H100-80GB"),
     ("muster why second", r"InsufficientGpus\s+6\s"),
@@ -41,6 +41,13 @@ EXPECTED = (
     ("muster down", r"Stopped Muster"),
 )
 
+IN_TOUR: Expected = (
+    ("/reasons", r'(?s)"status":"(Pending|Admitted|Starting|Running)".*"kind":"Submitted".*"member":5'),
+    ("waiting=true", r'"name":"next"'),
+    ("/hold", r'(?s)"is_held":true.*"is_held":false.*"status":"(Evicting|Cancelled)"'),
+    ("/audit", r'(?s)"stop":"hold".*"is_cordoned":true.*"is_cordoned":false.*"is_clean":true'),
+)
+
 pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(400), pytest.mark.slow]
 
 
@@ -49,10 +56,16 @@ class Block(NamedTuple):
     text: str
 
 
-BLOCKS = [
-    Block(*found) for found in re.findall(r"^```([^\n]*)\n(.*?)^```$", README, re.MULTILINE | re.DOTALL)
-]
-SHELL = [block for block in BLOCKS if block.fence.startswith("sh")]
+def blocks_of(page: str) -> list[Block]:
+    text = (ROOT / page).read_text()
+    found = re.findall(r"^```([^\n]*)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    return [Block(*block) for block in found]
+
+
+README = blocks_of("README.md")
+TOUR = blocks_of("docs/api.md")
+#: What starts the stack, from the README.
+START = [block for block in README if block.fence == "sh terminal"]
 
 
 class Shell:
@@ -100,9 +113,11 @@ class Shell:
 
     def end(self) -> None:
         """End the shell and what runs in it."""
+        assert self.process.stdin is not None
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGTERM)
             self.process.wait(BLOCK_SECONDS)
+        self.process.stdin.close()
 
 
 def find_free_port() -> int:
@@ -130,39 +145,70 @@ def data() -> Iterator[Path]:
         yield data
 
 
-def test_every_block_of_the_readme_runs(checkout: Path, data: Path, tmp_path: Path) -> None:
-    environ = environment(HOME=str(tmp_path), MUSTER_DATA=str(data))
-    port = str(find_free_port())
-    terminal = Shell(checkout, tmp_path / "terminal", environ)
-    shell = Shell(checkout, tmp_path / "shell", environ)
-    try:
-        for block in SHELL:
-            text = block.text.replace(PORT, port).replace("muster up", f"muster up --port {port}")
-            if "curl" in text and shutil.which("curl") is None:
-                continue
-            if block.fence == "sh terminal":
-                terminal.tell(text)
-                terminal.wait_for(READY)
-                continue
-            printed = shell.run(text)
-            for known, expected in EXPECTED:
-                if known in text:
-                    assert re.search(expected, printed), printed
-        assert shell.leave() == 0
-        assert terminal.leave() == 0, terminal.output.read_text()
-    finally:
-        shell.end()
-        terminal.end()
+class Play:
+    """Blocks that are run: those of a terminal of its own there, all others one after the other."""
+
+    def __init__(self, checkout: Path, data: Path, output: Path) -> None:
+        environ = environment(HOME=str(output), MUSTER_DATA=str(data))
+        environ["PATH"] = f"{checkout / '.venv' / 'bin'}{os.pathsep}{environ['PATH']}"
+        self._port = str(find_free_port())
+        self.terminal = Shell(checkout, output / "terminal", environ)
+        self.shell = Shell(checkout, output / "shell", environ)
+
+    def run(self, blocks: Sequence[Block], expected: Expected) -> None:
+        for block in blocks:
+            if block.fence.startswith("sh") and not is_out_of_reach(block):
+                self._run(block, expected)
+
+    def _run(self, block: Block, expected: Expected) -> None:
+        text = block.text.replace(PORT, self._port).replace("muster up", f"muster up --port {self._port}")
+        if block.fence == "sh terminal":
+            self.terminal.tell(text)
+            self.terminal.wait_for(READY)
+            return
+        printed = self.shell.run(text)
+        for known, pattern in expected:
+            if known in block.text:
+                assert re.search(pattern, printed), printed
+
+    def end(self) -> None:
+        self.shell.end()
+        self.terminal.end()
+
+
+def is_out_of_reach(block: Block) -> bool:
+    return "curl" in block.text and shutil.which("curl") is None
+
+
+@pytest.fixture
+def play(checkout: Path, data: Path, tmp_path: Path) -> Iterator[Play]:
+    made = Play(checkout, data, tmp_path)
+    yield made
+    made.end()
+
+
+def test_every_block_of_the_readme_runs(play: Play) -> None:
+    play.run(README, IN_README)
+    assert play.shell.leave() == 0
+    assert play.terminal.leave() == 0, play.terminal.output.read_text()
+
+
+def test_every_block_of_the_tour_of_the_api_runs(play: Play) -> None:
+    play.run([*START, *TOUR], IN_TOUR)
+    assert play.shell.leave() == 0
 
 
 def test_each_block_says_what_it_is() -> None:
-    assert {block.fence for block in BLOCKS} <= {"sh", "sh terminal", "text"}
-    assert sum(block.fence == "sh terminal" for block in BLOCKS) == 1
+    assert {block.fence for block in (*README, *TOUR)} <= {"sh", "sh terminal", "text"}
+    assert len(START) == 1
 
 
-def test_what_is_expected_is_looked_at() -> None:
-    for known, _ in EXPECTED:
-        assert any(known in block.text for block in SHELL if block.fence == "sh"), known
+@pytest.mark.parametrize(
+    ("blocks", "expected"), [(README, IN_README), (TOUR, IN_TOUR)], ids=["readme", "tour"]
+)
+def test_what_is_expected_is_looked_at(blocks: list[Block], expected: Expected) -> None:
+    for known, _ in expected:
+        assert any(known in block.text for block in blocks if block.fence == "sh"), known
 
 
 @pytest.mark.parametrize(
@@ -177,4 +223,4 @@ def test_what_is_expected_is_looked_at() -> None:
     ],
 )
 def test_submit_why_and_cancel_are_shown_both_ways(shown: str) -> None:
-    assert any(re.search(shown, block.text) for block in SHELL)
+    assert any(re.search(shown, block.text) for block in README if block.fence == "sh")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import pwd
 import signal
 import socket
 import stat
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +15,7 @@ import pytest
 
 from tests import servers
 from tests.e2e.stacks import (
+    MUSTER,
     NODES,
     Gate,
     Up,
@@ -310,6 +313,33 @@ def test_a_stack_that_does_not_start_leaves_nothing(data: Path) -> None:
         pass
 
 
+# ------------------------------------------------------------------------------------ as somebody else
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 def test_an_ordinary_user_without_a_home(server_folder: Path) -> None:
-    """Twice in a row, with everything in a folder of its own."""
+    """Twice in a row; without a home and a word about it everything lies below the temporary folder."""
+    nobody = pwd.getpwnam("nobody").pw_uid
+    _skip_unless_reachable(nobody)
+    folder = server_folder / "tmp"
+    folder.mkdir()
+    os.chown(folder, nobody, nobody)
+    environ = {"PATH": os.environ["PATH"], "TMPDIR": str(folder), "LANG": "nowhere.UTF-8"}
+    data = folder / f"muster-{nobody}"
+    try:
+        for _ in range(2):
+            up = Up(data, environ=environ, user=nobody)
+            with up.client() as client:
+                group = client.submit({"name": "who", "command": ["id", "-u"]})
+                wait_status(client, group.id, "Succeeded")
+                assert b"".join(client.members(group.id).logs(0)).strip() == str(nobody).encode()
+            assert up.stop() == 0
+    finally:
+        command = [*MUSTER, "down", "--data", str(data), "--stop", "--grace", "1"]
+        subprocess.run(command, user=nobody, group=nobody, extra_groups=[], env=environ, check=True)
+
+
+def _skip_unless_reachable(user: int) -> None:
+    done = subprocess.run(
+        [*MUSTER, "version"], user=user, group=user, extra_groups=[], env={}, check=False, capture_output=True
+    )
+    if done.returncode != 0:
+        pytest.skip("the checkout lies below a folder that nobody else can enter")

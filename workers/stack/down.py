@@ -10,6 +10,7 @@ from workers.stack.lock import DataLock, find_owner, owner_folder
 from workers.stack.members import end_members
 from workers.stack.options import StackOptions
 from workers.stack.parts import Parts
+from workers.stack.places import require_own
 
 #: A stack gives each of its parts some seconds; after that it is killed, and its parts are ended here.
 _STOP_SECONDS = 90.0
@@ -38,10 +39,12 @@ def stop_stack(options: StackOptions, *, member_grace_seconds: float | None = No
     """Stop the stack on `options.data` and return when nothing of it runs.
 
     Members live on, unless they are given a grace, after which the last one is gone. Raises
-    AlreadyRunning if another stack is started at the same time.
+    DataFolderUnusable if the folder is another user's, AlreadyRunning if another stack is started at the
+    same time.
     """
     if not options.data.is_dir():
         return Stopped(found=Found.NOTHING)
+    require_own(options.data)
     owner = find_owner(options.records)
     if owner is not None:
         end_leftover(owner_folder(options.records), grace_seconds=_STOP_SECONDS)

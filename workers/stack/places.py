@@ -29,9 +29,14 @@ def make_data_folder(data: Path) -> Path:
         raise DataFolderUnusable(
             f"{data} is not a folder that this user can write to; choose another with --data"
         )
+    require_own(data)
+    return data
+
+
+def require_own(data: Path) -> None:
+    """Raise DataFolderUnusable if `data` is another user's, also for root."""
     if data.stat().st_uid != os.geteuid():
         raise DataFolderUnusable(f"{data} belongs to another user; choose another with --data")
-    return data
 
 
 def remember_url(data: Path, url: str) -> None:

@@ -32,7 +32,7 @@ def down(session: Session, *, data: Path | None, ends_members: bool, grace: floa
     Members go on, and the next `muster up` adopts them. With --stop they are ended too. That cancels
     nothing: their groups recover by their policy under the next `muster up`.
     """
-    from workers.stack import AlreadyRunning, StackOptions
+    from workers.stack import StackFailed, StackOptions
     from workers.stack.down import stop_stack
 
     if data is not None:
@@ -40,7 +40,7 @@ def down(session: Session, *, data: Path | None, ends_members: bool, grace: floa
     options = StackOptions(data=session.data_folder(), environ=dict(session.environ))
     try:
         stopped = stop_stack(options, member_grace_seconds=grace if ends_members else None)
-    except AlreadyRunning as error:
+    except StackFailed as error:
         click.echo(f"Error: {error}", err=True)
         return exits.REFUSED
     session.out.line(_describe(stopped, options.data))

@@ -48,7 +48,9 @@ def list_keys(session: Session) -> None:
 @keys.command()
 @click.argument("user")
 @click.option("--tenant", default="default", show_default=True, help="Whose user it is.")
-@click.option("--role", type=click.Choice(list(KeyRole)), default=KeyRole.USER, show_default=True)
+@click.option(
+    "--role", type=click.Choice([each.value for each in KeyRole]), default="user", show_default=True
+)
 @print_options
 @pass_session
 def create(session: Session, *, user: str, tenant: str, role: str) -> None:

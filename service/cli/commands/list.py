@@ -31,7 +31,7 @@ _COLUMNS = (
     Column("ran", align="right"),
 )
 
-_STATUS = click.Choice(list(Status), case_sensitive=False)
+_STATUS = click.Choice([each.value for each in Status], case_sensitive=False)
 
 
 @click.command(name="list")

@@ -34,8 +34,16 @@ def _changes(command: Any) -> Any:
     """Options that say what a queue is."""
     for option in reversed(
         (
-            click.option("--order", type=click.Choice(list(Order)), help="strict stops at a blocked head."),
-            click.option("--stop", type=click.Choice(list(Stop)), help="Admit nothing; drain also evicts."),
+            click.option(
+                "--order",
+                type=click.Choice([each.value for each in Order]),
+                help="strict stops at a blocked head.",
+            ),
+            click.option(
+                "--stop",
+                type=click.Choice([each.value for each in Stop]),
+                help="Admit nothing; drain also evicts.",
+            ),
             click.option("--tenant", help="Who may submit; empty for everybody."),
             click.option(
                 "--quota",
