@@ -89,8 +89,8 @@ class Explainer:
         if not is_open(queue):
             scope = {"queue": queue.name, "stop": queue.stop.value}
             found.append(Blocker(code=Code.QUEUE_STOPPED, scope=scope))
-        if all(blocker.code is not Code.NO_MATCHING_FLAVOR for blocker in never):
-            # Amounts on no node at all would say nothing.
+        if not any("resource" in blocker.scope for blocker in never):
+            # What is free today says nothing to a group that does not even fit on idle nodes.
             found.extend(shape)
         return tuple(sorted(found, key=lambda blocker: rank(blocker.code)))
 

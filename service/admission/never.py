@@ -28,7 +28,9 @@ def explain_never(
         for check in query.checks
         if not check.field.members
     )
-    return (*missing, _too_large(query, numbers))
+    if missing:
+        return (*missing, Blocker(code=Code.NEVER_FITS, scope={"resource": "gpus"}))
+    return (_too_large(query, numbers),)
 
 
 def _too_large(query: ShapeQuery, numbers: dict[str, int]) -> Blocker:

@@ -99,7 +99,10 @@ def _quota(facts: Facts) -> str:
 
 def _fragmented(facts: Facts) -> str:
     per_member = facts.scope.get("per_member")
-    each = f", {facts.amount(int(per_member))} for each member on one node" if per_member else ""
+    if per_member == str(facts.need):
+        each = " on one node"
+    else:
+        each = f", {facts.amount(int(per_member))} for each member on one node" if per_member else ""
     return (
         f"needs {facts.amount(facts.need)}{facts.kind()}{each}: {facts.amount(facts.have)} "
         f"{_verb(facts.have, facts.resource)} free on {facts.nodes()}, but scattered"
@@ -139,12 +142,15 @@ def _unhealthy(facts: Facts) -> str:
 
 
 def _never(facts: Facts) -> str:
-    if facts.need is None:
-        return f"queue {facts.scope.get('queue', '')} may never hold that much, even if it held nothing else"
+    if "queue" in facts.scope:
+        return f"queue {facts.scope['queue']} may never hold that much, even if it held nothing else"
+    if facts.need is None or (facts.have or 0) >= facts.need:
+        return "does not fit on the nodes as they are configured, even when all are idle"
+    need, have = f"{facts.amount(facts.need)}{facts.kind()}", facts.amount(facts.have)
     of = facts.scope.get("of", "all nodes")
-    has = "have" if of == "all nodes" else "has at most"
-    need = f"{facts.amount(facts.need)}{facts.kind()}"
-    return f"needs {need} on {of}, which {has} {facts.amount(facts.have)} even when idle"
+    if of == "all nodes":
+        return f"needs {need}, and {facts.nodes()} have {have} together even when idle"
+    return f"needs {need} on {of}, and the largest has {have}"
 
 
 def _turn(facts: Facts) -> str:

@@ -42,10 +42,9 @@ def _domains(configuration: Configuration, level: str | None) -> list[list[Node]
         levels = configuration.pools[node.pool_id].levels
         if level is None:
             found.setdefault((node.pool_id,), []).append(node)
-        elif level in levels:
-            path = levels[: levels.index(level) + 1]
-            if all(name in node.labels for name in path):
-                found.setdefault((node.pool_id, *(node.labels[name] for name in path)), []).append(node)
+        elif level in levels and level in node.labels:
+            path = [node.labels.get(name) for name in levels[: levels.index(level) + 1]]
+            found.setdefault((node.pool_id, *path), []).append(node)
     return list(found.values())
 
 

@@ -23,7 +23,7 @@ from tests.unit.admission import oracle
 from tests.unit.admission.strategies import configurations, waiting
 
 _NOW = after(10)
-_MANY = settings(max_examples=150)
+_MANY = settings(max_examples=100)
 
 
 def _world(config: Configuration, groups: list[Group]) -> World:

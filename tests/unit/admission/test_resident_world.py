@@ -144,7 +144,7 @@ class AnyChanges(RuleBasedStateMachine):
 
 # Shrinking a run of many steps takes minutes and helps little: the steps are printed.
 AnyChanges.TestCase.settings = settings(
-    max_examples=60, stateful_step_count=25, phases=(Phase.explicit, Phase.generate)
+    max_examples=40, stateful_step_count=20, phases=(Phase.explicit, Phase.generate)
 )
 TestAnyChanges = AnyChanges.TestCase
 

@@ -1,0 +1,203 @@
+"""All that binds a waiting group, with its numbers."""
+
+from __future__ import annotations
+
+import pytest
+
+from service.admission.world import Node, Queue
+from service.domain.queue import Order
+from service.domain.reasons import Code
+from service.domain.wording import message
+from tests.builders import Group, Site, after, gang, independent, node, queue, role, site
+
+
+def _told(at: Site, group_id: int) -> list[str]:
+    return [
+        message(
+            blocker.code,
+            need=blocker.need,
+            have=at.have(blocker),
+            limit=at.limit(blocker),
+            scope=blocker.scope,
+            holders=blocker.holders,
+        )
+        for blocker in at.blockers(group_id)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("nodes", "queues", "group", "expected"),
+    [
+        (
+            [node(1, 4, unhealthy=[0], model="H100-80GB"), node(2, 4, unhealthy=[0, 1], model="H100-80GB")],
+            [queue()],
+            gang(1, role(4, 2, models=["H100-80GB"])),
+            [
+                "needs 8 GPUs of H100-80GB, 5 GPUs are free on the 2 nodes that it may use",
+                "3 GPUs of H100-80GB that it could use are unhealthy or lost",
+            ],
+        ),
+        ([], [queue()], gang(1), ["no node is registered"]),
+        (
+            [node(1, 4)],
+            [queue()],
+            gang(1, role(1, 1, models=["H200"], min_gpu_memory_gib=100, labels={"zone": "z1"})),
+            [
+                "does not fit on the nodes as they are configured, even when all are idle",
+                "no node has GPUs of H200 and GPU memory of at least 100 GiB and zone=z1",
+            ],
+        ),
+        (
+            [node(1, 4), node(2, 4)],
+            [queue()],
+            gang(1, role(1, 6)),
+            [
+                "needs 6 GPUs on one node, and the largest has 4 GPUs",
+            ],
+        ),
+        (
+            [node(1, 4)],
+            [queue()],
+            gang(1, role(5, 1)),
+            [
+                "needs 5 GPUs, and the 1 node that it may use have 4 GPUs together even when idle",
+            ],
+        ),
+        (
+            [node(1, 4, labels={"rack": "r1"}), node(2, 4, labels={"rack": "r2"})],
+            [queue()],
+            gang(1, role(2, 4), required="rack"),
+            [
+                "needs 8 GPUs on one rack, and the largest has 4 GPUs",
+            ],
+        ),
+        (
+            [node(1, 4)],
+            [queue(nominal={})],
+            gang(1, role(1, 4)),
+            [
+                "queue q1 may never hold that much, even if it held nothing else",
+                "needs 4 GPUs of mx, and queue q1 has a quota of 0 for it",
+            ],
+        ),
+        (
+            [node(1, 4)],
+            [queue(limit={"cpus": 1500})],
+            gang(1, role(1, 4)),
+            [
+                "queue q1 may never hold that much, even if it held nothing else",
+                "needs 4 CPUs, queue q1 holds 0 CPUs of the 1.5 CPUs that it may hold",
+            ],
+        ),
+        (
+            [node(1, 2, is_cordoned=True), node(2, 2)],
+            [queue()],
+            independent(1, role(3, 2, memory_gib=300)),
+            [
+                "needs 300 GiB of memory on one node, and the largest has 256 GiB of memory",
+            ],
+        ),
+    ],
+)
+def test_reasons_in_words(nodes: list[Node], queues: list[Queue], group: Group, expected: list[str]) -> None:
+    at = site(nodes, queues, group, levels=("rack", "host"))
+    at.cycle()
+    assert _told(at, 1) == expected
+
+
+def test_a_head_that_could_never_fit_does_not_hold_up_a_strict_queue() -> None:
+    at = site([node(1, 4)], [queue(order=Order.STRICT)], gang(1, role(5, 1), priority=9), gang(2, role(1, 4)))
+    at.cycle()
+    assert at.running() == {2: {"n1": 4}}
+    assert at.codes(1)[0] is Code.NEVER_FITS
+
+
+def test_a_strict_queue_says_who_holds_the_others_up() -> None:
+    at = site(
+        [node(1, 4)],
+        [queue(order=Order.STRICT), queue(2)],
+        gang(1, role(1, 3), queue_id=2, priority=9),
+        gang(2, role(1, 4), priority=5),
+        gang(3, role(1, 1)),
+        gang(4, role(1, 1), queue_id=2, at=1),
+    )
+    at.cycle()
+    assert at.running() == {1: {"n1": 3}, 4: {"n1": 1}}
+    assert at.codes(2) == [Code.INSUFFICIENT_GPUS]
+    assert at.codes(3) == [Code.INSUFFICIENT_GPUS, Code.WAITING_FOR_TURN]
+    assert _told(at, 3)[1] == "waits behind g2, for the queue is strict"
+
+
+@pytest.mark.parametrize("order", list(Order))
+def test_what_is_not_eligible_is_listed_at_its_place_and_blocks_nobody(order: Order) -> None:
+    at = site(
+        [node(1, 4)],
+        [queue(order=order)],
+        gang(1, role(1, 4), priority=9, is_held=True),
+        gang(2, role(1, 4), priority=8, backoff_until=after(60)),
+        gang(3, role(1, 4), priority=7),
+    )
+    plan = at.cycle()
+    assert at.running() == {3: {"n1": 4}}
+    assert [(entry.group_id, entry.is_eligible) for entry in plan.queues[1].order] == [(1, False), (2, False)]
+    assert at.codes(1) == at.codes(2) == [Code.INSUFFICIENT_GPUS]
+    assert at.cycle(59).queues[1] is at.cycle(59.5).queues[1]
+    plan = at.cycle(60)
+    assert [(entry.group_id, entry.is_eligible) for entry in plan.queues[1].order] == [(1, False), (2, True)]
+    at.end(3)
+    at.cycle(61)
+    assert at.running() == {2: {"n1": 4}}
+    assert at.codes(1) == [Code.INSUFFICIENT_GPUS]
+
+
+def test_a_held_group_that_would_fit_has_no_other_reason() -> None:
+    at = site([node(1, 4)], [queue()], gang(1, is_held=True))
+    at.cycle()
+    assert at.codes(1) == []
+
+
+def test_free_models_without_quota_are_named_as_what_binds() -> None:
+    nodes = [node(1, 4, model="ma"), node(2, 4, model="mb")]
+    quota = queue(nominal={"ma": 0, "mb": 4})
+    at = site(nodes, [quota, queue(2)], gang(1, role(1, 4, models=["mb"]), queue_id=2))
+    at.cycle()
+    at.submit(gang(2, role(1, 4, models=["ma", "mb"])))
+    at.cycle()
+    assert at.codes(2) == [Code.QUOTA_EXCEEDED]
+    assert at.blocker(2, Code.QUOTA_EXCEEDED).scope["flavor"] == "ma"
+
+
+def test_rows_of_one_shape_in_two_queues_are_blocked_by_their_own_quota() -> None:
+    at = site(
+        [node(1, 8)],
+        [queue(1, nominal={"mx": 2}), queue(2, nominal={"mx": 8})],
+        *(gang(number, role(1, 2), queue_id=1 + number % 2) for number in range(1, 7)),
+    )
+    at.cycle()
+    assert sorted(at.running()) == [1, 2, 3, 5]
+    assert at.codes(4) == at.codes(6) == [Code.QUOTA_EXCEEDED, Code.INSUFFICIENT_GPUS]
+
+
+def test_numbers_follow_what_is_free_while_verdicts_stay_the_same_object() -> None:
+    at = site([node(1, 8)], [queue()], gang(1, role(1, 3)), gang(2, role(1, 2)), gang(3, role(1, 8), at=1))
+    at.cycle()
+    at.cycle()
+    before = at.cycle().queues[1]
+    assert at.have(at.blocker(3, Code.INSUFFICIENT_GPUS)) == 3
+    at.end(2)
+    at.cycle()
+    assert at.have(at.blocker(3, Code.INSUFFICIENT_GPUS)) == 5
+    assert at.plan is not None
+    assert at.plan.queues[1] is before
+
+
+def test_scattered_places_in_words() -> None:
+    at = site([node(1, 8), node(2, 8)], [queue()], *(gang(number, role(1, 5)) for number in (1, 2)))
+    at.cycle()
+    at.submit(gang(3, role(1, 6)), gang(4, role(3, 2), at=1))
+    at.cycle()
+    assert _told(at, 3) == [
+        "needs 6 GPUs on one node: 6 GPUs are free on the 2 nodes that it may use, but scattered"
+    ]
+    (told,) = _told(at, 4)
+    assert told.startswith("needs 6 GPUs, 2 GPUs for each member on one node: 6 GPUs are free on the 2 nodes")
