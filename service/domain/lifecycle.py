@@ -274,8 +274,9 @@ def _judge_infrastructure(
     nodes = tuple(sorted({member.node_id for member in lost}))
     names = ", ".join(sorted({member.node for member in lost}))
     which = ", ".join(str(member.member) for member in lost)
+    who = f"Member {which} was" if len(lost) == 1 else f"Members {which} were"
     why = next((f": {member.detail}" for member in lost if member.detail), "")
-    message = f"Member {which} was lost with {names}{why}"
+    message = f"{who} lost with {names}{why}"
     if policy.on_member_loss is OnMemberLoss.FAIL:
         return Evict(target=Status.FAILED, cause=Cause.INFRASTRUCTURE, message=message, failed_nodes=nodes)
     failed = set(unit.failed_nodes) | set(nodes)
