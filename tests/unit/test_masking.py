@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from service.domain.masking import MASK, is_sensitive, mask_text, split_env
+from service.domain.masking import MASK, StreamMask, is_sensitive, mask_text, split_env
 
 
 @pytest.mark.parametrize(
@@ -40,3 +42,36 @@ def test_variables_are_split_without_loss() -> None:
 
 def test_no_part_of_a_longer_value_is_left() -> None:
     assert mask_text("a=abc b=abcdef c=", ["abc", "abcdef", ""]) == f"a={MASK} b={MASK} c="
+
+
+def _masked(pieces: list[bytes], values: list[str]) -> bytes:
+    mask = StreamMask(values)
+    return b"".join(map(mask.feed, pieces)) + mask.rest()
+
+
+def test_a_value_is_found_across_pieces() -> None:
+    assert _masked([b"a VAL", b"UE-", b"ONE b"], ["VALUE-ONE"]) == b"a *** b"
+    assert _masked([b"VALUE-ON"], ["VALUE-ONE"]) == b"VALUE-ON"
+    assert _masked([b"xabcd", b"ef"], ["abcd", "abcdef"]) == b"x***"
+    assert _masked([b"xabcd", b"e"], ["abcd", "abcdef"]) == b"x***e"
+    assert _masked([b"xabcd", b"efg"], ["abcd", "defg"]) == b"x***efg"
+    assert _masked([b"a1b"], ["1", ""]) == b"a1b"
+
+
+def test_what_cannot_be_a_value_is_not_kept_back() -> None:
+    mask = StreamMask(["VALUE-ONE"])
+    assert mask.feed(b"step 1\n") == b"step 1\n"
+    assert mask.feed(b"VALUE") == b""
+    assert mask.feed(b"S\n") == b"VALUES\n"
+
+
+_LETTERS = st.text("ab", max_size=30)
+
+
+@given(_LETTERS, st.lists(st.text("ab", min_size=4, max_size=7), max_size=3), st.lists(st.integers(1, 5)))
+def test_pieces_make_no_difference(text: str, values: list[str], sizes: list[int]) -> None:
+    pieces, rest = [], text.encode()
+    for size in sizes:
+        pieces.append(rest[:size])
+        rest = rest[size:]
+    assert _masked([*pieces, rest], values) == _masked([text.encode()], values)

@@ -42,7 +42,7 @@ from workers.launchers.local.warm import WarmSpawner
 from workers.launchers.local.watch import Watch
 
 _OLDEST_CLAIM = timedelta(hours=1)
-_CLOSE_PATIENCE_SECONDS = 0.5
+_CLOSE_PATIENCE_SECONDS = 0.4
 _BELL_NAME = "4194304-000000"  # as long as any
 
 
@@ -145,9 +145,20 @@ class LocalLauncher:
 
     @_answering()
     def forget(self, generations: Sequence[GenerationKey]) -> None:
-        """Drop the records of ended members, also of generations before. Logs and tombstones stay."""
-        tombstones.forbid(self._layout, generations)  # a start without its record would not be known as one
-        closed = Closed(generations)
+        """Drop the records of generations, and of those before, of which no member is live.
+
+        Logs and tombstones stay. A start whose record is dropped would not be known as one, so a
+        generation that was not closed is closed before.
+        """
+        live = {record.key for record in self._known.live()}
+        live_units = {key.unit_id for key in live}
+        over = [
+            key
+            for key in generations
+            if key.unit_id not in live_units or not any(other in Closed([key]) for other in live)
+        ]
+        tombstones.forbid(self._layout, over)
+        closed = Closed(over)
         for unit_id in closed.units:
             self._known.drop_ended(unit_id, closed)
 
@@ -192,6 +203,7 @@ class LocalLauncher:
             command=member.command,
             workdir=member.workdir or str(self._workdir),
             env=build_environment(member, owner=self._layout.owner, master_port=port, own=self._environment),
+            hidden=tuple(member.secrets.values()),
             log=str(log_path(self._data, member.key)),
             log_limit_bytes=self._log_limit_bytes,
         )

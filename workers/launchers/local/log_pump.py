@@ -7,22 +7,27 @@ describes the layout and reads it.
 
 from __future__ import annotations
 
+import contextlib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
+from service.domain.masking import StreamMask
 from service.operations.member_logs import list_segments, segment_path
 
 _CHUNK_BYTES = 1 << 18
 
 
 class LogPump:
-    """From a pipe to a file. A disk that is full costs output, never the member."""
+    """From a pipe to a file, without the values in `hidden`. A disk that is full costs output, never
+    the member."""
 
-    def __init__(self, source: int, log: Path, limit_bytes: int) -> None:
+    def __init__(self, source: int, log: Path, limit_bytes: int, *, hidden: Sequence[str] = ()) -> None:
         self._source = source
         self._log = log
         self._segment_bytes = max(limit_bytes // 2, 1)
         self._start = 0
+        self._mask = StreamMask(hidden)
         self.failure: str | None = None
         """Why output was lost, if any was."""
         os.set_blocking(source, False)
@@ -36,10 +41,7 @@ class LogPump:
             chunk = os.read(self._source, _CHUNK_BYTES)
         except BlockingIOError:
             return -1
-        try:
-            self._write(memoryview(chunk))
-        except OSError as error:
-            self.failure = error.strerror
+        self._keep(self._mask.feed(chunk))
         return len(chunk)
 
     def drain(self) -> None:
@@ -49,8 +51,15 @@ class LogPump:
                 return
 
     def close(self) -> None:
+        self._keep(self._mask.rest())
         os.close(self._file)
         os.close(self._source)
+
+    def _keep(self, content: bytes) -> None:
+        try:
+            self._write(memoryview(content))
+        except OSError as error:
+            self.failure = error.strerror
 
     def _write(self, content: memoryview) -> None:
         while content:
@@ -63,12 +72,13 @@ class LogPump:
     def _turn(self) -> None:
         """Begin the next segment. One rename tells a reader all: the new name says where it began."""
         older = list_segments(self._log)
-        aside = segment_path(self._log, self._start)
-        self._log.rename(aside)
+        with contextlib.suppress(FileNotFoundError):  # set aside already, but the disk was full for a new one
+            self._log.rename(segment_path(self._log, self._start))
+        fresh = self._open()
         os.close(self._file)
+        self._file = fresh
         self._start += self._size
         self._size = 0
-        self._file = self._open()
         for segment in older:
             segment.path.unlink(missing_ok=True)
 

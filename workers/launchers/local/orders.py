@@ -18,7 +18,8 @@ _LONGEST_MESSAGE = 1000  # so that a report is written at once, however many wri
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StartOrder:
-    """One member to start. `env` is its whole environment, secrets included."""
+    """One member to start. `env` is its whole environment, secrets included; `hidden` are values that
+    its log must not show."""
 
     key: MemberKey
     node: str
@@ -27,6 +28,7 @@ class StartOrder:
     command: tuple[str, ...]
     workdir: str
     env: dict[str, str] = field(repr=False)
+    hidden: tuple[str, ...] = field(repr=False)
     log: str
     log_limit_bytes: int
 
@@ -86,5 +88,5 @@ def _receive(control: socket.socket, length: int) -> bytes | None:
 
 
 def _order_from(fields: dict[str, Any]) -> StartOrder:
-    lists = {name: tuple(fields[name]) for name in ("devices", "command")}
+    lists = {name: tuple(fields[name]) for name in ("devices", "command", "hidden")}
     return StartOrder(**fields | lists | {"key": MemberKey(**fields["key"])})

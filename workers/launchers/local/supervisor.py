@@ -65,7 +65,9 @@ class _Supervisor:
         """Start the member and keep it to its end, or report why it is not started."""
         source, output = os.pipe()
         try:
-            pump = LogPump(source, Path(self._order.log), self._order.log_limit_bytes)
+            pump = LogPump(
+                source, Path(self._order.log), self._order.log_limit_bytes, hidden=self._order.hidden
+            )
             member = GatedMember(self._order, output=output)
             os.close(output)
             refusal = self._ask_admission(member)
