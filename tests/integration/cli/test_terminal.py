@@ -1,0 +1,95 @@
+"""What people see: the same commands at a terminal."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+
+import pytest
+
+from service.client import Client
+from tests.integration.cli.conftest import ADMIN_KEY
+
+_ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
+
+
+@pytest.fixture
+def group_id(client: Client) -> str:
+    return client.submit({"name": "sleepers", "members": 3, "command": ["sleep", "1"]}).id
+
+
+def at_terminal(url: str, *arguments: str, columns: int = 100, **environ: str) -> str:
+    """Run a command at a terminal of its own; what it wrote there, with its colours."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
+    environment = {
+        "PATH": os.environ["PATH"],
+        "TERM": "xterm-256color",
+        "MUSTER_URL": url,
+        "MUSTER_API_KEY": ADMIN_KEY,
+    } | environ
+    process = subprocess.Popen(
+        [sys.executable, "-P", "-m", "service.cli", *arguments],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        env=environment,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    written = b""
+    try:
+        while part := os.read(ours, 65536):
+            written += part
+    except OSError:  # the other end is closed
+        pass
+    finally:
+        os.close(ours)
+        assert process.wait(30) == 0, written
+    return written.decode()
+
+
+def lines_of(text: str) -> list[str]:
+    return [line.rstrip() for line in _ESCAPE.sub("", text).splitlines()]
+
+
+def test_a_table_has_a_header_and_fits(server: str, group_id: str) -> None:
+    lines = lines_of(at_terminal(server, "list"))
+    assert lines[0].split() == ["ID", "NAME", "STATUS", "QUEUE", "POS", "MEMBERS", "GPUS", "WAITED", "RAN"]
+    assert lines[1].startswith(group_id[-12:])
+    assert all(len(line) <= 100 for line in lines)
+    assert group_id in at_terminal(server, "list", columns=140)
+
+
+def test_colours_can_be_left_out(server: str, group_id: str) -> None:
+    assert "\x1b[33m" in at_terminal(server, "list")
+    for text in (at_terminal(server, "--no-color", "list"), at_terminal(server, "list", NO_COLOR="1")):
+        assert "\x1b[33m" not in text
+        assert "Pending" in text
+
+
+def test_every_command_shows_what_it_should(server: str, group_id: str) -> None:
+    for arguments, shown in (
+        ("show sleepers", ["Pending", "3 × (1 CPU, 1 GiB): sleep 1", "Members", "Events", "Submitted"]),
+        ("why sleepers", ["asks for", "3 members", "PendingEvaluation"]),
+        ("queues", ["best_effort"]),
+        ("keys", ["admin"]),
+        ("nodes", ["There are no nodes"]),
+        ("list --name none", ["There are no groups."]),
+        ("list --json", ['"name": "sleepers"']),
+        ("hold sleepers", ["held"]),
+    ):
+        text = "\n".join(lines_of(at_terminal(server, *arguments.split())))
+        for part in shown:
+            assert part in text, arguments
+
+
+def test_a_narrow_terminal_is_not_overrun(server: str, group_id: str) -> None:
+    for arguments in (["list"], ["show", "sleepers"], ["why", "sleepers"], ["queues"]):
+        assert all(len(line) <= 72 for line in lines_of(at_terminal(server, *arguments, columns=72)))
