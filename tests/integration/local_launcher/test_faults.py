@@ -406,8 +406,7 @@ def test_a_supervisor_that_cannot_write_its_record_starts_nothing(bench: Bench) 
     """The record is what makes a process findable: without it nothing is executed."""
     launch = member(python("note('executed')"))
     frozen = FrozenLaunch(bench, points.FORKED, launch)
-    bench.layout.port(launch.key.of).unlink()
-    bench.layout.drop_unit_if_empty(launch.key.unit_id)
+    bench.layout.drop_unit_without_records(launch.key.unit_id)
     frozen.thaw()
     result = frozen.result()
     assert result.outcome == Outcome.REFUSED

@@ -45,6 +45,31 @@ def test_a_forgotten_member_leaves_tombstone_and_log(bench: Bench) -> None:
     assert log_path(bench.data, key).exists()
 
 
+def test_forgetting_a_live_generation_changes_nothing(bench: Bench) -> None:
+    key = bench.run("""
+        while not os.path.exists("go"): time.sleep(0.01)
+    """)
+    bench.launcher.forget([key.of])
+    assert bench.start(member(("true",)))[0].outcome == "Started"  # known, so nothing new was started
+    (bench.folder / "go").touch()
+    seen = wait_for_end(bench.launcher, key)
+    assert (seen.exit_code, seen.was_told_to_stop) == (0, False)
+
+
+def test_files_that_nobody_can_read_keep_nobody_from_working(bench: Bench) -> None:
+    bench.launcher.stop()
+    (bench.layout.units / "lost+found").mkdir()
+    bench.layout.make_unit(7)
+    broken = MemberKey(7, 1, 0, 0)
+    bench.layout.record(broken).write_text("no record\n")
+    bench.layout.record(broken).with_name("notes.record").touch()
+    bench.layout.tombstone(7).write_text("\nneither\n1")
+    bench.launcher = bench.open()
+    assert list(bench.launcher.observe()) == []
+    assert bench.launcher.close([broken.of])[0].is_closed
+    assert wait_for_end(bench.launcher, bench.run("sys.exit(2)")).exit_code == 2
+
+
 def test_a_record_that_a_crash_cut_off_is_still_read(bench: Bench) -> None:
     key = bench.run("sys.exit(4)")
     wait_for_end(bench.launcher, key)

@@ -92,7 +92,7 @@ class KnownMembers:
                 self._members.pop(key, None)
         for generation in {key.of for key in dropped} - {record.key.of for record in self.live()}:
             self._layout.port(generation).unlink(missing_ok=True)
-        self._layout.drop_unit_if_empty(unit_id)
+        self._layout.drop_unit_without_records(unit_id)
 
     def drop_ended_before(self, instant: datetime) -> bool:
         """Drop the records of members that ended before `instant`; True if there were any."""

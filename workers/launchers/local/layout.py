@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,15 +60,18 @@ class Layout:
         """Make the folder of a unit, without which no supervisor can write a record."""
         self.unit(unit_id).mkdir(mode=0o700, exist_ok=True)
 
-    def drop_unit_if_empty(self, unit_id: int) -> None:
-        """Drop the folder of a unit once nothing is in it."""
+    def drop_unit_without_records(self, unit_id: int) -> None:
+        """Drop the folder of a unit that has no record, with ports and what killed supervisors left.
+
+        One that is about to write a record then fails to, and starts nothing.
+        """
         folder = self.unit(unit_id)
-        if folder.exists() and not any(folder.iterdir()):
-            folder.rmdir()
+        if folder.exists() and not self.list_records(unit_id):
+            shutil.rmtree(folder, ignore_errors=True)
 
     def list_units(self) -> list[int]:
         """List the units of which anything is kept."""
-        return [int(folder.name) for folder in self.units.iterdir()]
+        return [int(folder.name) for folder in self.units.iterdir() if folder.name.isdecimal()]
 
     def list_records(self, unit_id: int) -> list[MemberKey]:
         """List the members of a unit that have a record."""

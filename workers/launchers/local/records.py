@@ -106,23 +106,22 @@ def add_end(layout: Layout, key: MemberKey, end: End) -> None:
 
 def read_member(layout: Layout, key: MemberKey) -> MemberFile | None:
     """Read all that the record says; None if there is none. Of several ends the first counts."""
-    lines = durable.read_lines(layout.record(key))
-    if not lines:
+    first, *later = [_parse(line) for line in durable.read_lines(layout.record(key))] or [{}]
+    if not first:
         return None
-    later = [fields for line in lines[1:] if (fields := _parse(line))]
     ends = [fields for fields in later if "ended_at" in fields]
     return MemberFile(
-        record=_record_from(key, json.loads(lines[0])),
+        record=_record_from(key, first),
         is_started=any("started_at" in fields for fields in later),
         end=_end_from(ends[0]) if ends else None,
     )
 
 
-def _parse(line: str) -> dict[str, Any] | None:
+def _parse(line: str) -> dict[str, Any]:
     try:
         fields: dict[str, Any] = json.loads(line)
     except ValueError:  # half-written when the machine crashed: what it told is not known
-        return None
+        return {}
     return fields
 
 
