@@ -8,7 +8,7 @@ from pathlib import Path
 from service.operations.member_logs import log_path
 from tests.contract.subjects import member, wait_for_end
 from tests.integration.local_launcher.bench import Bench, python
-from workers.launchers.base import MemberKey
+from workers.launchers.base import MemberKey, Outcome
 
 SECRET = "correct-horse-battery-staple"
 
@@ -108,6 +108,22 @@ def test_secrets_reach_the_member_and_no_file(bench: Bench) -> None:
     assert len(files) >= 5
     assert [path for path in files if SECRET.encode() in path.read_bytes()] == []
     assert SECRET not in repr(launch)
+
+
+def test_a_secret_that_a_member_prints_is_not_in_its_log(bench: Bench) -> None:
+    launch = member(python("print('token:', os.environ['TOKEN'], 'end')"), secrets={"TOKEN": SECRET})
+    bench.start(launch)
+    wait_for_end(bench.launcher, launch.key)
+    assert log_path(bench.data, launch.key).read_text() == "token: *** end\n"
+
+
+def test_a_secret_that_cannot_be_encoded_starts_nothing(bench: Bench) -> None:
+    launch = member(("true",), secrets={"TOKEN": f"{SECRET}\ud800"})
+    [result] = bench.start(launch)
+    assert result.outcome == Outcome.REFUSED
+    assert "surrogates not allowed" in (result.message or "")
+    assert SECRET not in (result.message or "")
+    assert SECRET not in bench.layout.supervisor_log.read_text()
 
 
 def test_secrets_are_in_no_argument_and_no_other_environment(bench: Bench) -> None:

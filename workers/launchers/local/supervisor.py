@@ -71,7 +71,7 @@ class _Supervisor:
             member = GatedMember(self._order, output=output)
             os.close(output)
             refusal = self._ask_admission(member)
-        except OSError as error:
+        except (OSError, ValueError) as error:  # ValueError: a secret that no encoding has
             # The gate is shut: the member's process ends with this one, and nothing was executed.
             return self._report(Outcome.REFUSED, f"its supervisor could not start it: {error}")
         if refusal:
