@@ -9,10 +9,10 @@ over several of its models. A role that names no model takes any, by the same ru
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from heapq import heapify, heappop
 from itertools import islice, product
 
 from service.admission.capacity import Capacity
-from service.admission.field import Stock
 from service.admission.packing import pack, pour
 from service.admission.query import RoleQuery, ShapeQuery
 from service.admission.scratch import Scratch, Share
@@ -99,17 +99,19 @@ def _is_within_caps(query: ShapeQuery, choice: tuple[int, ...], scratch: Scratch
 
 def _tightest_first(query: ShapeQuery, choice: tuple[int, ...]) -> Iterator[Domain]:
     """Domains in which the sums suffice for each role, those with the least free first."""
-    fields = [role.fields[position] for role, position in zip(query.roles, choice, strict=True)]
-    stocks: list[Stock] = []
-    for stock in fields[0].stocks.values():
-        others = (field.stocks.get(stock.domain) for field in fields)
-        if all(
-            other is not None and other.holds(role.requests.times(role.count))
-            for role, other in zip(query.roles, others, strict=True)
-        ):
-            stocks.append(stock)
-    stocks.sort(key=lambda stock: (stock.gpus, stock.cpus_milli, stock.domain))
-    return (stock.domain for stock in stocks)
+    (first, *others) = [
+        (role.whole, role.fields[position]) for role, position in zip(query.roles, choice, strict=True)
+    ]
+    need, field = first
+    stocks = [stock for stock in field.stocks.values() if stock.holds(need)]
+    for need, field in others:
+        there = field.stocks
+        stocks = [s for s in stocks if (other := there.get(s.domain)) is not None and other.holds(need)]
+    # Most often the first one will do, so they are not sorted.
+    heap = [(stock.gpus, stock.cpus_milli, stock.domain) for stock in stocks]
+    heapify(heap)
+    while heap:
+        yield heappop(heap)[2]
 
 
 def _orders(count: int) -> Iterable[tuple[int, ...]]:
@@ -142,7 +144,7 @@ def _pack_mixed(query: ShapeQuery, domain: Domain, scratch: Scratch) -> bool:
 
 
 def _may_hold(role: RoleQuery, domain: Domain) -> bool:
-    need = role.requests.times(role.count)
+    need = role.whole
     gpus = cpus_milli = memory_mib = 0
     for field in role.fields:
         stock = field.stocks.get(domain)

@@ -24,13 +24,15 @@ class Fields(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoleQuery:
-    """Members of one role. `fields[i]` holds the nodes for `models[i]`, by domain of the required
-    level; models in order of preference, (NO_MODEL,) for a role without GPUs. A role that names no
-    model takes any: those with small memory first, so that large ones stay for who asks for them."""
+    """Members of one role; `whole` is what all of them ask for. `fields[i]` holds the nodes for
+    `models[i]`, by domain of the required level; models in order of preference, (NO_MODEL,) for a
+    role without GPUs. A role that names no model takes any: those with small memory first, so that
+    large ones stay for who asks for them."""
 
     position: int
     count: int
     requests: Resources
+    whole: Resources
     models: tuple[str, ...]
     fields: tuple[Field, ...]
 
@@ -114,10 +116,12 @@ def _most(shape: Shape, roles: Iterable[RoleQuery]) -> dict[str, int]:
 def _role_query(capacity: Fields, position: int, role: RoleShape, shape: Shape) -> RoleQuery:
     filter_ = filter_of(role)
     models = _models_of(capacity, role, filter_)
+    count = role.count if shape.is_gang else 1
     return RoleQuery(
         position=position,
-        count=role.count if shape.is_gang else 1,
+        count=count,
         requests=role.requests,
+        whole=role.requests.times(count),
         models=models,
         fields=tuple(
             capacity.field((filter_ if model == NO_MODEL else filter_.for_model(model),), shape.required)
