@@ -28,5 +28,5 @@ def make_launcher(settings: Settings, clock: Clock) -> Launcher:
             journal=settings.data / "simulated.sqlite",
             keeps_records=False,
         )
-        return SimulatedLauncher(cluster, settings.pool, has_timer=True)
+        return SimulatedLauncher(cluster, settings.pool, has_timer=True, owns_cluster=True)
     raise ValueError(f"MUSTER_LAUNCHER is {settings.launcher!r}; it can be local or simulated")

@@ -27,14 +27,17 @@ class SimulatedLauncher:
     """The launcher of one pool of a simulated cluster.
 
     `has_timer`: a thread calls `on_change` when a member ends by the clock; not with a clock that is
-    moved by hand.
+    moved by hand. `owns_cluster`: the cluster's journal is closed when this object is stopped.
     """
 
-    def __init__(self, cluster: SimulatedCluster, pool: str, *, has_timer: bool = False) -> None:
+    def __init__(
+        self, cluster: SimulatedCluster, pool: str, *, has_timer: bool = False, owns_cluster: bool = False
+    ) -> None:
         self._cluster = cluster
         self._clock = cluster.clock
         self._pool = pool
         self._has_timer = has_timer
+        self._owns_cluster = owns_cluster
         self._stopping = threading.Event()
         self._nudge = threading.Event()
         self._wakes: list[Callable[[], None]] = []
@@ -78,6 +81,8 @@ class SimulatedLauncher:
             self._cluster.no_more(wake)
         if self._timer is not None:
             self._timer.join()
+        if self._owns_cluster:
+            self._cluster.close_journal()
 
     def _run(self) -> None:
         while not self._stopping.is_set():

@@ -232,6 +232,12 @@ class SimulatedCluster:
             if wake in self._wakes:
                 self._wakes.remove(wake)
 
+    def close_journal(self) -> None:
+        """Write no more: the process ends."""
+        if self._journal is not None:
+            self._journal.close()
+            self._journal = None
+
     # ------------------------------------------------------------ inside
     def _answering(self, pool: str) -> _Answering:
         return _Answering(self, pool)

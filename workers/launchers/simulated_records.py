@@ -91,12 +91,6 @@ class Records:
     def stopped_members(self, group: str | None = None, *, since: int = 0) -> int:
         return _count([one for one in self.gone if one.was_stopped], group, since)
 
-    def was_stopped_before_start(self, *, stopped: str, started: str) -> bool:
-        """Whether the last member of the one was gone before the first of the other was launched."""
-        last = max((one.order for one in self.gone if one.group == stopped), default=-1)
-        first = min((one.order for one in self.starts if one.group == started), default=self._next)
-        return last < first
-
     def peak_live_gpus(self, node: str, *, since: int = 0) -> int:
         """The most GPUs that live members had on the node at any moment from the mark on."""
         gpus = {one.key: len(one.devices) for one in self.starts if one.node == node}
