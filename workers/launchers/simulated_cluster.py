@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -19,11 +19,11 @@ from workers.launchers.base import (
     MemberKey,
     MemberLaunch,
     MemberObservation,
-    MemberState,
     NodeReport,
     Outcome,
 )
 from workers.launchers.simulated_journal import Journal, SimulatedMember, Tombstone
+from workers.launchers.simulated_members import MemberTable
 from workers.launchers.simulated_program import CannotExecute, program_of
 from workers.launchers.simulated_records import Records
 
@@ -51,15 +51,6 @@ class Behaviour:
     exits: Exit = Exit.AT_ONCE
 
 
-@dataclass(slots=True)
-class _Changes:
-    """What a call has changed: written through to the journal at its end."""
-
-    members: dict[tuple[int, int, int, int], SimulatedMember] = field(default_factory=dict)
-    tombstones: list[Tombstone] = field(default_factory=list)
-    forgotten: list[tuple[int, int, int, int]] = field(default_factory=list)
-
-
 class SimulatedCluster:
     """Nodes and members that outlive the service's objects, of one or several pools.
 
@@ -81,16 +72,12 @@ class SimulatedCluster:
         self._boots = dict.fromkeys(self._nodes, 1)
         self._unreachable: set[str] = set()
         self._behaviours: dict[str, Behaviour] = {}
-        self._members: dict[tuple[int, int, int, int], SimulatedMember] = {}
-        self._by_unit: dict[int, dict[tuple[int, int, int, int], SimulatedMember]] = {}
-        self._seen: dict[str, dict[tuple[int, int, int, int], MemberObservation]] = {}
-        self._forgotten: dict[tuple[int, int, int, int], SimulatedMember] = {}
+        self._members = MemberTable()
         self._tombstones: dict[tuple[str, int], Tombstone] = {}
         self._due: list[tuple[datetime, tuple[int, int, int, int]]] = []
-        self._sitting: dict[tuple[str, int], MemberKey] = {}
         self._wakes: list[Callable[[], None]] = []
         self._keeps_records = keeps_records
-        self._changes = _Changes()
+        self._new_tombstones: list[Tombstone] = []
         self._journal = Journal(journal) if journal is not None else None
         self.records = Records()
         if self._journal is not None:
@@ -105,7 +92,7 @@ class SimulatedCluster:
         """That member of the group, or every live one, ends now by itself."""
         with self._lock:
             now = self._settle()
-            ended = [one for one in self._live(group) if member in (None, one.member)]
+            ended = [one for one in self._members.live(group) if member in (None, one.member)]
             for one in ended:
                 self._gone(one, at=now, exit_code=exit_code)
             self._changed()
@@ -115,9 +102,7 @@ class SimulatedCluster:
         """Name these ends once more, although they were forgotten."""
         with self._lock:
             for key in keys:
-                member = self._forgotten.pop(_tuple(key), None)
-                if member is not None:
-                    self._add(member)
+                self._members.recall(_tuple(key))
             self._changed()
 
     def behave(
@@ -138,16 +123,16 @@ class SimulatedCluster:
                 behaviour.exits = exits
             if is_ready is not None:
                 behaviour.is_ready = is_ready
-                for member in self._live(group) if is_ready else ():
+                for member in self._members.live(group) if is_ready else ():
                     member.is_ready = True
-                    self._touch(member)
+                    self._members.touch(member)
             self._changed()
 
     def node_down(self, name: str) -> None:
         """The machine stops: its members are gone without an exit code."""
         with self._lock:
             now = self._settle()
-            for member in [one for one in self._members.values() if one.is_live and one.node == name]:
+            for member in self._members.live_on(name):
                 member.is_lost = True
                 self._gone(member, at=now, exit_code=0)
             self._nodes[name] = replace(self._nodes[name], is_ready=False)
@@ -173,11 +158,7 @@ class SimulatedCluster:
     def live_members(self, group: str | None = None) -> list[MemberKey]:
         with self._lock:
             self._settle()
-            return [
-                MemberKey(*one.key)
-                for one in self._members.values()
-                if one.is_live and group in (None, one.group)
-            ]
+            return [MemberKey(*one.key) for one in self._members.live(group)]
 
     def next_due_at(self) -> datetime | None:
         """When the next member ends by the clock."""
@@ -201,13 +182,13 @@ class SimulatedCluster:
     def observe(self, pool: str) -> list[MemberObservation]:
         with self._answering(pool):
             self._settle()
-            return list(self._seen.get(pool, {}).values())
+            return self._members.observations(pool)
 
     def terminate(self, pool: str, members: Sequence[MemberKey], *, grace_seconds: float) -> None:
         with self._answering(pool):
             now = self._settle()
             for key in members:
-                member = self._members.get(_tuple(key))
+                member = self._members.find(_tuple(key))
                 if member is not None and member.is_live and not member.was_told_to_stop:
                     self._terminate(member, now, grace_seconds)
 
@@ -219,9 +200,9 @@ class SimulatedCluster:
     def forget(self, pool: str, generations: Sequence[GenerationKey]) -> None:
         with self._answering(pool):
             for key in generations:
-                for member in self._of_unit(pool, key.unit_id):
+                for member in self._members.of_unit(pool, key.unit_id):
                     if not member.is_live and member.key[:3] == (key.unit_id, key.attempt, key.generation):
-                        self._remove(member)
+                        self._members.remove(member, is_kept=self._keeps_records)
 
     def on_change(self, wake: Callable[[], None]) -> None:
         with self._lock:
@@ -247,7 +228,7 @@ class SimulatedCluster:
         key = launch.key
         if self._is_closed(pool, key.of):
             return LaunchResult(key=key, outcome=Outcome.REFUSED, message="this generation is closed")
-        known = self._members.get(_tuple(key))
+        known = self._members.find(_tuple(key))
         if known is not None:
             is_same = (known.node, known.devices) == (launch.node, tuple(launch.devices))
             return LaunchResult(key=key, outcome=Outcome.STARTED if is_same else Outcome.CONFLICT)
@@ -286,19 +267,15 @@ class SimulatedCluster:
         return None if node.is_ready else f"node {launch.node} is down"
 
     def _started(self, member: SimulatedMember, now: datetime) -> None:
-        self._add(member)
-        self._touch(member)
-        key = MemberKey(*member.key)
-        for device in member.devices:
-            sitting = self._sitting.setdefault((member.node, device), key)
-            if sitting != key:
-                self.records.double_booked.append((sitting, key))
+        self._members.add(member)
+        self._members.touch(member)
+        self.records.double_booked += self._members.sit_down(member)
         if self._keeps_records:
             self.records.add_start(now, member)
 
     def _terminate(self, member: SimulatedMember, now: datetime, grace_seconds: float) -> None:
         member.was_told_to_stop = True
-        self._touch(member)
+        self._members.touch(member)
         how = self._behaviour(member.group).exits
         if how is Exit.AT_ONCE:
             self._gone(member, at=now, exit_code=_SIGTERM_CODE)
@@ -317,14 +294,14 @@ class SimulatedCluster:
                 closed_at=now,
             )
             self._tombstones[pool, key.unit_id] = tombstone
-            self._changes.tombstones.append(tombstone)
+            self._new_tombstones.append(tombstone)
         survivors = []
-        for member in [one for one in self._of_unit(pool, key.unit_id) if one.is_live]:
+        for member in [one for one in self._members.of_unit(pool, key.unit_id) if one.is_live]:
             if (member.attempt, member.generation) > (key.attempt, key.generation):
                 continue
             member.was_told_to_stop = True
             if self._behaviour(member.group).exits is Exit.WHEN_TOLD:
-                self._touch(member)
+                self._members.touch(member)
                 survivors.append(MemberKey(*member.key))
             else:
                 self._gone(member, at=now, exit_code=_SIGKILL_CODE)
@@ -332,10 +309,8 @@ class SimulatedCluster:
 
     def _gone(self, member: SimulatedMember, *, at: datetime, exit_code: int) -> None:
         member.ended_at, member.exit_code = at, exit_code
-        self._touch(member)
-        for device in member.devices:
-            if self._sitting.get((member.node, device)) == MemberKey(*member.key):
-                del self._sitting[member.node, device]
+        self._members.touch(member)
+        self._members.stand_up(member)
         if self._keeps_records:
             self.records.add_gone(at, member, was_stopped=member.was_told_to_stop)
 
@@ -344,7 +319,7 @@ class SimulatedCluster:
         now = self._clock.now()
         while self._due and self._due[0][0] <= now:
             at, key = heapq.heappop(self._due)
-            member = self._members.get(key)
+            member = self._members.find(key)
             if member is not None and member.is_live:
                 is_kill = member.kill_at == at
                 self._gone(member, at=at, exit_code=_SIGKILL_CODE if is_kill else member.exit_code)
@@ -357,34 +332,8 @@ class SimulatedCluster:
             tombstone.generation,
         )
 
-    def _of_unit(self, pool: str, unit_id: int) -> list[SimulatedMember]:
-        return [one for one in self._by_unit.get(unit_id, {}).values() if one.pool == pool]
-
-    def _add(self, member: SimulatedMember) -> None:
-        self._members[member.key] = member
-        self._by_unit.setdefault(member.unit_id, {})[member.key] = member
-        self._seen.setdefault(member.pool, {})[member.key] = _observation(member)
-
-    def _remove(self, member: SimulatedMember) -> None:
-        del self._members[member.key]
-        del self._seen[member.pool][member.key]
-        del self._by_unit[member.unit_id][member.key]
-        if not self._by_unit[member.unit_id]:
-            del self._by_unit[member.unit_id]
-        self._changes.forgotten.append(member.key)
-        if self._keeps_records:
-            self._forgotten[member.key] = member
-
-    def _live(self, group: str) -> list[SimulatedMember]:
-        return [one for one in self._members.values() if one.is_live and one.group == group]
-
     def _behaviour(self, group: str) -> Behaviour:
         return self._behaviours.get(group) or Behaviour()
-
-    def _touch(self, member: SimulatedMember) -> None:
-        """It has changed: it is seen anew, and written."""
-        self._changes.members[member.key] = member
-        self._seen.setdefault(member.pool, {})[member.key] = _observation(member)
 
     def _changed(self) -> None:
         self._save()
@@ -392,24 +341,20 @@ class SimulatedCluster:
             wake()
 
     def _save(self) -> None:
-        changes, self._changes = self._changes, _Changes()
+        changed, forgotten = self._members.take_changes()
+        tombstones, self._new_tombstones = self._new_tombstones, []
         if self._journal is not None:
-            self._journal.save(
-                members=changes.members.values(),
-                tombstones=changes.tombstones,
-                forgotten=changes.forgotten,
-            )
+            self._journal.save(members=changed, tombstones=tombstones, forgotten=forgotten)
 
     def _load(self, journal: Journal) -> None:
         journal.drop_tombstones(before=self._clock.now() - _TOMBSTONE_AGE)
         self._tombstones = {(one.pool, one.unit_id): one for one in journal.tombstones()}
         for member in journal.members():
-            self._add(member)
+            self._members.add(member)
             if member.is_live:
                 for due in filter(None, (member.ends_at, member.kill_at)):
                     heapq.heappush(self._due, (due, member.key))
-                for device in member.devices:
-                    self._sitting[member.node, device] = MemberKey(*member.key)
+                self._members.sit_down(member)
 
 
 class _Answering:
@@ -438,22 +383,3 @@ def _tuple(key: MemberKey) -> tuple[int, int, int, int]:
 
 def _booted(node: NodeReport, boot: int) -> NodeReport:
     return replace(node, is_ready=True, boot_id=f"{node.name}-{boot}")
-
-
-def _observation(member: SimulatedMember) -> MemberObservation:
-    if member.is_lost:
-        state = MemberState.LOST
-    elif not member.is_live:
-        state = MemberState.ENDED
-    else:
-        state = MemberState.READY if member.is_ready else MemberState.STARTING
-    return MemberObservation(
-        key=MemberKey(*member.key),
-        state=state,
-        exit_code=member.exit_code if state is MemberState.ENDED else None,
-        ended_at=member.ended_at,
-        was_told_to_stop=member.was_told_to_stop,
-        detail=f"node {member.node} went down" if member.is_lost else None,
-        node=member.node,
-        devices=member.devices,
-    )
