@@ -12,7 +12,7 @@ from typing import Any
 
 import httpx2 as httpx
 import pytest
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Engine, text
 
 from service.inventory.client import make_client
 from service.settings import Settings
@@ -35,7 +35,9 @@ class Outcome:
 
 @pytest.fixture
 def outcome(database_url: str, redis_url: str, tmp_path: Path) -> Iterator[Outcome]:
-    settings = Settings(database_url=database_url, redis_url=redis_url, data=tmp_path, api_key="a-key-for-tests")
+    settings = Settings(
+        database_url=database_url, redis_url=redis_url, data=tmp_path, api_key="a-key-for-tests"
+    )
     engine, redis = make_engine(database_url), make_client(redis_url)
     cluster = Cluster(settings, engine, redis, gpus=8)
     log = tmp_path / "api.log"
@@ -58,32 +60,37 @@ def submit(client: httpx.Client) -> httpx.Response:
     return client.post("/v1/groups", json=BODY, headers=KEY)
 
 
+def submit_in_vain(client: httpx.Client) -> None:
+    with pytest.raises(httpx.TransportError):
+        submit(client)
+
+
 def submit_and_kill(api: ApiProcess, engine: Engine) -> None:
     """Step 1: the transaction that writes the key is stopped where it inserts the group, and there the
     process is killed."""
     with engine.connect() as lock:
         lock.execute(text("LOCK TABLE groups IN SHARE MODE"))
         with api.client() as client:
-            lost = threading.Thread(target=lambda: pytest.raises(httpx.TransportError, submit, client))
+            lost = threading.Thread(target=submit_in_vain, args=(client,))
             lost.start()
-            wait_until_key_is_written(lock)
+            wait_until_key_is_written(engine)
             api.kill()
             lost.join()
         lock.rollback()
 
 
-def wait_until_key_is_written(conn: Connection) -> None:
-    """The one who waits for the lock on `groups` has written the key in the same transaction."""
-    waiting = text("SELECT query FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE '%groups%'")
+def wait_until_key_is_written(engine: Engine) -> None:
+    """Until somebody who has written to the keys waits for the lock on `groups`."""
+    waiting = text(
+        "SELECT count(*) FROM pg_locks w JOIN pg_locks k USING (pid)"
+        " WHERE w.relation = 'groups'::regclass AND NOT w.granted"
+        " AND k.relation = 'idempotency_keys'::regclass AND k.mode = 'RowExclusiveLock' AND k.granted"
+    )
     deadline = time.monotonic() + 20
     while time.monotonic() < deadline:
-        if conn.execute(waiting).first():
-            holds_key = text(
-                "SELECT count(*) FROM pg_locks WHERE relation = 'idempotency_keys'::regclass"
-                " AND mode = 'RowExclusiveLock' AND granted"
-            )
-            assert conn.execute(holds_key).scalar_one() == 1
-            return
+        with engine.connect() as conn:
+            if conn.execute(waiting).scalar_one():
+                return
         time.sleep(0.02)
     raise AssertionError("nobody inserts a group")
 

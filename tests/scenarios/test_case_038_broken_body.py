@@ -17,15 +17,16 @@ from tests.scenarios.api_process import ApiProcess, api_process
 BODIES = (
     b'{"name": "g1", "queue": "q1", "members": 2, "gpus": 1,}',
     b'{"name": "g2", "queue": "q1", "roles": [{"name": "worker", "count": "four", "requests": {"gpus": 1}}]}',
-    b'{"name": "g3", "queue": "q1",'
-    b' "roles": [{"name": "worker", "count": 2, "min_count": 3, "requests": {"gpus": 1}}]}',
+    b'{"name": "g3", "queue": "q1", "roles": [{"count": 2, "min_count": 3, "requests": {"gpus": 1}}]}',
     b'{"name": "\xff\xfe", "queue": "q1", "members": 2, "gpus": 1}',
 )
 
 
 @pytest.fixture
 def api(database_url: str, redis_url: str, tmp_path: Path) -> Iterator[ApiProcess]:
-    settings = Settings(database_url=database_url, redis_url=redis_url, data=tmp_path, api_key="a-key-for-tests")
+    settings = Settings(
+        database_url=database_url, redis_url=redis_url, data=tmp_path, api_key="a-key-for-tests"
+    )
     engine, redis = make_engine(database_url), make_client(redis_url)
     Cluster(settings, engine, redis, gpus=8).close()
     with api_process(settings, tmp_path / "api.log") as api:
