@@ -113,6 +113,9 @@ Present = Mapping[int, Row[Any]]
 def commit_observations(fence: PoolFence, result: PassResult, *, now: datetime) -> Recorded:
     """Record a pass. Raises LeaseLost if another dispatcher has the pool: nothing is written then."""
     with fence.transaction() as conn:
+        if any(closed.lost_devices for closed in result.closed):
+            # Before any unit is locked, as the leader does it (L2): it reads the version, then locks.
+            raise_config_version(conn)
         # 1. Nobody changes these units until the end of the transaction (W4).
         present = lock_units(conn, result.unit_ids())
         # 2. What was decided for another state of a unit is dropped (D2).
@@ -342,9 +345,7 @@ def _lose_devices(conn: Connection, ended: Sequence[Closed], now: datetime) -> l
     if not lost:
         return []
     notes = {(node_id, device): note for node_id, device, note in lost}
-    events = [
+    return [
         device_event(Kind.DEVICE_LOST, node_id, device, at=now, note=notes[node_id, device])
         for node_id, device in set_devices_lost(conn, lost, now=now)
     ]
-    raise_config_version(conn)
-    return events
