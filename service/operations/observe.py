@@ -130,7 +130,8 @@ def commit_observations(fence: PoolFence, result: PassResult, *, now: datetime) 
         events += _evict(conn, _having(decided, Evict), result.node_names, now)
         # 5. Ends of attempts: the next generation in place, or the places are given back.
         events += _close(conn, closed, present, now)
-        add_events(conn, events)
+        if events:
+            add_events(conn, events)
     return _recorded(result, decided, closed)
 
 

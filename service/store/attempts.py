@@ -116,6 +116,8 @@ def mark_claimed(conn: Connection, unit_ids: Sequence[int], *, epoch: int, now: 
 
 def mark_launched(conn: Connection, keys: Sequence[tuple[int, int, int]]) -> None:
     """The launcher has taken these (unit, attempt, generation). What is being closed stays so."""
+    if not keys:
+        return
     units, attempts, generations = _columns(keys, 3)
     conn.execute(_MARK_LAUNCHED, {"units": units, "attempts": attempts, "generations": generations})
 

@@ -163,6 +163,53 @@ def test_it_waits_for_postgresql_and_comes_back(site: Site, start: Start) -> Non
     assert process.poll() is None
 
 
+def test_real_processes_run_and_a_failure_is_told_with_its_log(
+    site: Site, start: Start, redis_url: str
+) -> None:
+    start(MUSTER_LAUNCHER="local")
+    wait_until(lambda: has_nodes(site))
+    good = site.admit(
+        "good",
+        [("node-1", (0,)), ("node-1", (1,))],
+        command=("sh", "-c", 'test "$WORLD_SIZE" = 2 && test "$RANK" = "$CUDA_VISIBLE_DEVICES"'),
+    )
+    bad = site.admit(
+        "bad",
+        [("node-1", (2,))],
+        command=("sh", "-c", "echo no data at $TOKEN; exit 3"),
+        secrets={"TOKEN": "hush-hush"},
+        max_restarts=0,
+    )
+    missing = site.admit("missing", [("node-1", (3,))], command=("/nonexistent/train",))
+    ring(site, redis_url)
+
+    wait_until(lambda: all(site.attempt(unit) is None for unit in (good, bad, missing)))
+
+    assert site.status(good) == "Succeeded"
+    assert (site.status(bad), site.unit(bad).cause) == ("Failed", "UserError")
+    assert "Member 0 exited with code 3 on node-1: no data at ***" in site.unit(bad).message
+    assert site.status(missing) == "Failed"
+    assert "cannot be executed" in site.unit(missing).message
+    assert site.held() == 0
+
+
+def test_a_real_gang_starts_again_in_place(site: Site, start: Start, redis_url: str, tmp_path: Path) -> None:
+    start(MUSTER_LAUNCHER="local")
+    wait_until(lambda: has_nodes(site))
+    mark = tmp_path / "failed-once"
+    script = f'test "$RANK" = 0 || {{ test -e {mark} || {{ touch {mark}; exit 1; }}; }}; sleep 0.3'
+    unit = site.admit(
+        "g1", [("node-1", (0,)), ("node-1", (1,))], command=("sh", "-c", script), grace_seconds=5
+    )
+    ring(site, redis_url)
+
+    wait_until(lambda: site.status(unit) == "Succeeded")
+
+    assert site.unit(unit).restarts_used == 1
+    [closed] = site.rows("SELECT attempt, generation, dispatches FROM closed_attempts")
+    assert tuple(closed) == (1, 2, 2)
+
+
 def test_a_wrong_launcher_is_told(start: Start) -> None:
     process = start(MUSTER_LAUNCHER="slurm")
     assert process.wait(timeout=20) != 0
