@@ -158,7 +158,8 @@ def _hidden_holders(conn: Connection, reasons: Sequence[Reason], principal: Prin
     holders = {holder for reason in reasons for holder in reason.holders}
     if principal.is_operator or not holders:
         return frozenset()
-    return holders - list_visible_holders(conn, holders, tenant=principal.tenant, owner=principal.user)
+    own = list_visible_holders(conn, holders, tenant=principal.tenant, owner=principal.user)
+    return frozenset(holders - own)
 
 
 def _without(reason: Reason, hidden: frozenset[str]) -> Reason:

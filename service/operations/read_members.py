@@ -165,7 +165,7 @@ def _member(
     is_gang: bool,
 ) -> Member:
     status = unit.status
-    if is_gang and end is not None and unit.ended_at is None:
+    if is_gang and end is not None and unit.status in (Status.STARTING, Status.RUNNING):
         status = Status.SUCCEEDED if end.exit_code == 0 else Status.FAILED
     return Member(
         member=index,

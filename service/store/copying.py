@@ -17,7 +17,7 @@ def copy_rows(conn: Connection, table: str, columns: Sequence[str], rows: Iterab
     """Add `rows` to `table` within the connection's open transaction. JSON values are given as
     psycopg's `Jsonb`. Raises sqlalchemy-free psycopg errors, such as UniqueViolation."""
     # Also right for a detached connection, which has no record of the pool.
-    driver = cast(psycopg.Connection, conn.connection.dbapi_connection)
+    driver = cast("psycopg.Connection", conn.connection.dbapi_connection)
     names = sql.SQL(", ").join(sql.Identifier(column) for column in columns)
     given = list(rows)
     with driver.cursor() as cursor:
