@@ -134,8 +134,8 @@ _EVICT_ATTEMPTS = text("""
 
 _EVICT_UNITS = text("""
     UPDATE units u
-    SET status = 'Evicting', version = version + 1, restarts_used = restarts_used + v.restarts,
-        refused_dispatches = refused_dispatches + v.refusals, is_held = u.is_held OR v.held
+    SET status = 'Evicting', version = version + 1, restarts_used = u.restarts_used + v.restarts,
+        refused_dispatches = u.refused_dispatches + v.refusals, is_held = u.is_held OR v.held
     FROM unnest(CAST(:ids AS bigint[]), CAST(:restarts AS int[]), CAST(:refusals AS int[]),
                 CAST(:holds AS boolean[])) AS v (unit_id, restarts, refusals, held)
     WHERE u.id = v.unit_id
