@@ -299,7 +299,8 @@ def upgrade() -> None:
             name=op.f("ck_units_only_waiting_ranges"),
         ),
         sa.CheckConstraint(
-            "status IN ('Pending', 'Admitted', 'Starting', 'Running', 'Recovering', 'Evicting', 'Succeeded', 'Failed', 'Cancelled')",
+            "status IN ('Pending', 'Admitted', 'Starting', 'Running', 'Recovering', 'Evicting',"
+            " 'Succeeded', 'Failed', 'Cancelled')",
             name=op.f("ck_units_status"),
         ),
         sa.CheckConstraint(
