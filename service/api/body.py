@@ -42,6 +42,10 @@ class StrictJson(AbstractDTO[T]):
         """Nothing to prepare: msgspec knows the type."""
 
     @classmethod
+    def is_supported_model_type_field(cls, field_definition: FieldDefinition) -> bool:
+        return field_definition.name == "data"
+
+    @classmethod
     def create_openapi_schema(
         cls,
         field_definition: FieldDefinition,

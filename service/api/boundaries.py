@@ -1,11 +1,14 @@
-"""What no path and no query may hold, refused before anything else looks at it."""
+"""What no path and no query may hold, refused before anything else looks at it; and OPTIONS."""
 
 from __future__ import annotations
 
+import functools
 from urllib.parse import parse_qsl
 
-from litestar.enums import ScopeType
+from litestar import Litestar
+from litestar.enums import HttpMethod, ScopeType
 from litestar.middleware import ASGIMiddleware
+from litestar.response.base import ASGIResponse
 from litestar.types import ASGIApp, Receive, Scope, Send
 
 from service.domain.errors import FieldError, InvalidRequest, NotFound
@@ -24,7 +27,20 @@ class Boundaries(ASGIMiddleware):
         query = scope["query_string"]
         if b"%00" in query or b"\x00" in query:
             _refuse(query)
+        if scope.get("method") == HttpMethod.OPTIONS:
+            # Litestar answers for each handler apart; a path allows what any of its handlers does.
+            allow = ", ".join(_methods_of(scope["litestar_app"], scope["path_template"]))
+            await ASGIResponse(status_code=204, headers={"allow": allow})(scope, receive, send)
+            return
         await next_app(scope, receive, send)
+
+
+@functools.lru_cache(maxsize=256)
+def _methods_of(app: Litestar, path_template: str) -> list[str]:
+    """Bounded: path templates are routes, not paths."""
+    return sorted(
+        {method for route in app.routes if route.path_format == path_template for method in route.methods}
+    )
 
 
 def _refuse(query: bytes) -> None:

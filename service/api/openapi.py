@@ -62,7 +62,9 @@ def document() -> Json:
     handlers = {handler.operation_id: handler for handler in _handlers(app)}
     for path, item in made["paths"].items():
         for operation in item.values():
-            _describe_errors(operation, handlers[operation["operationId"]], path)
+            handler = handlers[operation["operationId"]]
+            _describe_request(operation, handler)
+            _describe_errors(operation, handler, path)
     schemas = made["components"]["schemas"]
     made["components"]["schemas"] = schemas | _exact_schemas(schemas) | {"Problem": _PROBLEM}
     made["components"]["securitySchemes"] = {
@@ -82,6 +84,15 @@ def _handlers(app: Litestar) -> Iterator[HTTPRouteHandler]:
     for route in app.routes:
         if isinstance(route, HTTPRoute):
             yield from route.route_handlers
+
+
+def _describe_request(operation: Json, handler: HTTPRouteHandler) -> None:
+    if handler.parsed_data_field is not None and handler.parsed_data_field.has_default:
+        operation["requestBody"]["required"] = False
+    for parameter in operation.get("parameters", ()):
+        schema = parameter["schema"]
+        # Litestar writes bounds of whole numbers as floats, and large ones then lose their last digits.
+        schema |= {name: int(schema[name]) for name in ("minimum", "maximum") if name in schema}
 
 
 def _describe_errors(operation: Json, handler: HTTPRouteHandler, path: str) -> None:

@@ -87,7 +87,7 @@ class NodesController(Controller):
         "/{node_name:str}/drain",
         operation_id="drain-node",
         guards=[require_operator],
-        dto=StrictJson[DrainRequest],
+        dto=StrictJson[DrainRequest | None],
         status_code=200,
         sync_to_thread=True,
     )
