@@ -1,0 +1,66 @@
+"""A steady stream of submits that insists: what was not answered is sent again with its key."""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Self
+
+from service.client import Client, ClientError
+from service.client.address import Address
+from tests.e2e.journals import Body, Journal
+
+_KINDS = (("gang", 2), ("gang", 3), ("independent", 2), ("gang", 4))
+
+
+@dataclass(slots=True)
+class Submit:
+    """One submit: its key stays the same however often it is sent. `losses`: answers that never came."""
+
+    key: str
+    body: Body
+    group_id: str | None = None
+    losses: int = 0
+
+
+class Stream:
+    """Submits small groups from a thread of its own until the block is left, then until all are answered."""
+
+    def __init__(self, address: Address, journal: Journal, *, pause_seconds: float = 0.2) -> None:
+        self.submits: list[Submit] = []
+        self._address = address
+        self._journal = journal
+        self._pause_seconds = pause_seconds
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="stream")
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        with Client(self._address) as client:
+            while not self._is_over.is_set():
+                kind, members = _KINDS[len(self.submits) % len(_KINDS)]
+                body = getattr(self._journal, kind)(members)
+                self.submits.append(Submit(str(uuid.uuid4()), body))
+                self._send(client, self.submits[-1])
+                self._is_over.wait(self._pause_seconds)
+
+    def _send(self, client: Client, submit: Submit) -> None:
+        for _ in range(100):
+            try:
+                submit.group_id = client.submit(submit.body, key=submit.key).id
+                return
+            except ClientError:
+                submit.losses += 1
+                self._is_over.wait(self._pause_seconds)
+        raise AssertionError(f"not accepted after {submit.losses} tries")

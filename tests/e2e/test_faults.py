@@ -1,0 +1,269 @@
+"""Faults done for real to a running stack while groups are submitted, run and end.
+
+Each test ends as all do: no group is lost or doubled, none ever held a part of what it needs, books
+and ledger and processes agree, and everything goes on by itself.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import time
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from service.client import Client, ClientError
+from service.client.groups import Group
+from tests import servers
+from tests.e2e import faults
+from tests.e2e.asker import Asker
+from tests.e2e.journals import Journal
+from tests.e2e.stacks import Up, data_folder, environment, wait_for, wait_status
+from tests.e2e.streams import Stream
+from tests.e2e.verdict import judge
+from tests.e2e.witness import Witness
+
+# One stack after the other: each takes the processors for itself while it starts.
+pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(180), pytest.mark.slow]
+
+LEASE_SECONDS = 3.0
+#: After the end of a fault everything answers and agrees again within this.
+RECOVERY_SECONDS = 10.0
+OUTAGE_SECONDS = 5.0
+#: No process of the stack may take more of a processor than this while a store is away.
+MOST_SHARE = 0.35
+
+
+@pytest.fixture(scope="module")
+def up() -> Iterator[Up]:
+    with servers.server_folder() as folder, data_folder(folder) as data:
+        stack = Up(data, environ=environment(MUSTER_DATA=str(data), MUSTER_LEASE_SECONDS=str(LEASE_SECONDS)))
+        yield stack
+        assert stack.stop() == 0
+
+
+@dataclass
+class Trial:
+    """A stack under load to which something is about to happen. `across`: a gang of three that runs
+    from before the fault until after it. `others`: what the test submits itself."""
+
+    up: Up
+    client: Client
+    journal: Journal
+    stream: Stream
+    across: str
+    others: list[str] = field(default_factory=list)
+
+
+@contextmanager
+def load_on(up: Up, folder: Path) -> Iterator[Trial]:
+    """Load for the fault in the block; then what must be true after every fault."""
+    journal = Journal(folder, label=uuid.uuid4().hex)
+    try:
+        with up.client() as client, Witness(up.data, client.address) as witness:
+            across = client.submit(journal.long_gang(3))
+            wait_status(client, across.id, "Running")
+            with Stream(client.address, journal) as stream:
+                wait_for(lambda: True if len(stream.submits) >= 4 else None, "there is load")
+                trial = Trial(up, client, journal, stream, across.id)
+                yield trial
+                _assert_recovers(client)
+            journal.open()
+            streamed = [submit.group_id for submit in stream.submits if submit.group_id]
+            judge(up, client, journal, {across.id, *streamed, *trial.others})
+            for submit in stream.submits:
+                assert client.submit(submit.body, key=submit.key).id == submit.group_id
+    finally:
+        journal.open()
+    assert witness.faults == []
+    assert all(witness.samples.values()), witness.samples
+
+
+def _assert_recovers(client: Client) -> None:
+    """Ready, and the audit clean, in time, while groups come and go."""
+
+    def look() -> bool | None:
+        try:
+            client.ready()
+            return True if client.audit().is_clean else None
+        except ClientError:
+            return None
+
+    wait_for(look, "ready, with a clean audit", seconds=RECOVERY_SECONDS)
+
+
+def _assert_unharmed(trial: Trial) -> None:
+    """The gang that ran across the fault is still in its first generation."""
+    group = trial.client.get(trial.across)
+    assert (group.status, group.attempt, group.generation) == ("Running", 1, 1)
+
+
+# ------------------------------------------------------------ processes are killed
+@pytest.mark.parametrize("part", faults.SERVICES)
+def test_a_killed_process_comes_back(up: Up, tmp_path: Path, part: str) -> None:
+    with load_on(up, tmp_path) as trial:
+        faults.kill(up, part)
+        _assert_recovers(trial.client)
+        _assert_unharmed(trial)
+
+
+def test_killed_stores_come_back(up: Up, tmp_path: Path) -> None:
+    with load_on(up, tmp_path) as trial:
+        for parts in (["postgres"], ["valkey"], ["postgres", "valkey"]):
+            faults.kill(up, *parts)
+            _assert_recovers(trial.client)
+            time.sleep(0.5)
+        _assert_unharmed(trial)
+
+
+def test_an_emptied_redis_is_filled_again(up: Up, tmp_path: Path) -> None:
+    with load_on(up, tmp_path) as trial:
+        for _ in range(3):
+            faults.empty_redis(up)
+            time.sleep(0.3)
+        _assert_recovers(trial.client)
+        _assert_unharmed(trial)
+
+
+@pytest.mark.parametrize("part", ["postgres", "valkey"])
+def test_a_frozen_store_is_waited_for(up: Up, tmp_path: Path, part: str) -> None:
+    with load_on(up, tmp_path) as trial:
+        spending = faults.Spending(up)
+        with faults.frozen(up, part):
+            time.sleep(OUTAGE_SECONDS)
+            shares = spending.shares()
+        assert max(shares.values()) < MOST_SHARE, shares
+        _assert_recovers(trial.client)
+        _assert_unharmed(trial)
+
+
+# ------------------------------------------------------------ what a frozen one may do
+@pytest.mark.parametrize("part", ["worker", "dispatcher"])
+def test_who_was_frozen_beyond_its_lease_is_replaced_and_harmless(up: Up, tmp_path: Path, part: str) -> None:
+    with load_on(up, tmp_path) as trial, faults.second(up, part):
+        with faults.frozen(up, part):
+            before = len(trial.stream.submits)
+            time.sleep(LEASE_SECONDS + 1)
+            # The other one does the work.
+            after = trial.client.submit(trial.journal.gang(2, name="meanwhile"))
+            trial.others.append(after.id)
+            wait_status(trial.client, after.id, "Succeeded")
+            assert len(trial.stream.submits) > before
+        time.sleep(1)
+        _assert_recovers(trial.client)
+        _assert_unharmed(trial)
+
+
+# ------------------------------------------------------------ members and their keepers
+def test_a_killed_spawner_is_replaced(up: Up, tmp_path: Path) -> None:
+    with load_on(up, tmp_path) as trial:
+        for _ in range(3):
+            faults.spawner(up).kill()
+            time.sleep(0.5)
+        _assert_unharmed(trial)
+
+
+@pytest.mark.parametrize("who", ["member", "supervisor"])
+def test_a_gang_that_loses_a_member_starts_again_whole(up: Up, tmp_path: Path, who: str) -> None:
+    """What ends with 128 + 9 failed; of whom nobody saw the end was lost."""
+    with load_on(up, tmp_path) as trial:
+        member = faults.member(up, trial.across, rank=1)
+        os.kill(member.pid if who == "member" else member.ppid(), signal.SIGKILL)
+        group = wait_for(lambda: _next_generation(trial), "the gang runs again")
+        assert (group.attempt, group.restarts_used) == (1, 1 if who == "member" else 0)
+
+
+def _next_generation(trial: Trial) -> Group | None:
+    group = trial.client.get(trial.across)
+    return group if (group.status, group.generation) == ("Running", 2) else None
+
+
+# ------------------------------------------------------------ what clients are told
+def test_what_the_api_answers_without_redis(up: Up, tmp_path: Path) -> None:
+    with load_on(up, tmp_path) as trial:
+        spending = faults.Spending(up)
+        with faults.gone(up, "valkey"):
+            began = time.monotonic()
+            _assert_answers_without_redis(trial)
+            time.sleep(max(0.0, OUTAGE_SECONDS - (time.monotonic() - began)))
+            shares = spending.shares()
+        assert max(shares.values()) < MOST_SHARE, shares
+        _assert_recovers(trial.client)
+        _assert_unharmed(trial)
+
+
+def _assert_answers_without_redis(trial: Trial) -> None:
+    asker = Asker(trial.client.address)
+    group = asker.ok("POST", "/v1/groups", trial.journal.gang(2, name="without Redis"), status=201)
+    other = asker.ok("POST", "/v1/groups", trial.journal.gang(2) | {"labels": {}}, status=201)
+    assert (group["status"], group["position"]) == ("Pending", None)
+    trial.others.append(group["id"])
+    path = f"/v1/groups/{group['id']}"
+    assert asker.ok("GET", path)["position"] is None
+    listed = asker.ok("GET", "/v1/groups")["groups"]
+    assert {group["id"], other["id"]} <= {each["id"] for each in listed}
+    assert asker.ok("DELETE", f"/v1/groups/{other['id']}", status=202)["status"] == "Cancelled"
+    for refused in (f"{path}/position", f"{path}/reasons", "/v1/inventory", "/v1/inventory/audit", "/readyz"):
+        assert "Redis" in asker.refused("GET", refused), refused
+    asker.ok("GET", "/healthz")
+    for allowed in (f"{path}/events", f"{path}/members", "/v1/queues", "/v1/nodes", "/v1/keys"):
+        asker.ok("GET", allowed)
+
+
+def test_what_the_api_answers_without_postgresql(up: Up, tmp_path: Path) -> None:
+    with load_on(up, tmp_path) as trial:
+        spending = faults.Spending(up)
+        with faults.gone(up, "postgres"):
+            began = time.monotonic()
+            asker = Asker(trial.client.address)
+            path = f"/v1/groups/{trial.across}"
+            reads = (
+                "/v1/groups",
+                path,
+                f"{path}/position",
+                f"{path}/reasons",
+                f"{path}/members",
+                "/v1/queues",
+            )
+            for refused in (*reads, "/v1/nodes", "/v1/inventory", "/v1/inventory/audit", "/readyz"):
+                assert "PostgreSQL" in asker.refused("GET", refused), refused
+            assert "PostgreSQL" in asker.refused("POST", "/v1/groups", trial.journal.gang(2))
+            assert "PostgreSQL" in asker.refused("DELETE", path)
+            asker.ok("GET", "/healthz")
+            time.sleep(max(0.0, OUTAGE_SECONDS - (time.monotonic() - began)))
+            shares = spending.shares()
+        assert max(shares.values()) < MOST_SHARE, shares
+        _assert_recovers(trial.client)
+        _assert_unharmed(trial)
+
+
+def test_a_submit_whose_answer_was_lost_is_there_once(up: Up, tmp_path: Path) -> None:
+    """The connection is closed as soon as the request is written; the retry finds what it made."""
+    with load_on(up, tmp_path) as trial:
+        asker = Asker(trial.client.address)
+        for number in range(5):
+            body, key = trial.journal.gang(2, name=f"unheard {number}"), str(uuid.uuid4())
+            asker.send_and_hang_up(body, key=key)
+            if number == 3:
+                faults.kill(up, "api")
+                _assert_recovers(trial.client)
+            trial.others.append(trial.client.submit(body, key=key).id)
+
+
+# ------------------------------------------------------------ one after the other
+def test_random_kills_in_a_row(up: Up, tmp_path: Path) -> None:
+    chance = random.Random(20261129)
+    with load_on(up, tmp_path) as trial:
+        for _ in range(10):
+            faults.kill(
+                up, *chance.sample([*faults.SERVICES, "postgres", "valkey"], chance.choice([1, 1, 2]))
+            )
+            time.sleep(chance.uniform(0.0, 0.4))
+        _assert_recovers(trial.client)
+        _assert_unharmed(trial)
