@@ -14,6 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
+import psutil
+
 from service.client import Client, ClientError
 from service.client.address import Address
 from service.client.groups import Group
@@ -198,3 +200,16 @@ class Gate:
         """Drop the notes of members that have ended."""
         for note in self.folder.glob("pid.*"):
             note.unlink()
+
+
+def processes_naming(folder: str) -> list[str]:
+    """Processes of this machine that have `folder` in their command or environment, but not this one."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            told = [*process.cmdline(), *process.environ().values()]
+        except psutil.Error:
+            continue  # ended meanwhile
+        if process.pid != os.getpid() and any(folder in text for text in told):
+            found.append(f"{process.pid} {' '.join(told[:6])}")
+    return found

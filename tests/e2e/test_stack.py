@@ -8,6 +8,7 @@ import signal
 import socket
 import stat
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from tests.e2e.stacks import (
     data_folder,
     environment,
     muster,
+    processes_naming,
     wait_for,
     wait_gone,
     wait_status,
@@ -202,6 +204,24 @@ def test_a_member_that_ended_while_the_stack_was_down_is_recorded_once(data: Pat
         assert kinds.count("Succeeded") == 1
         assert_clean(client)
     assert up.stop() == 0
+
+
+@pytest.mark.parametrize("seconds", [0.8, 1.6, 3.2])
+def test_stopping_while_it_starts_leaves_nothing(data: Path, seconds: float) -> None:
+    process = subprocess.Popen(
+        [*MUSTER, "up", "--data", str(data), "--port", "0", "--nodes", NODES],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        env=environment(),
+    )
+    time.sleep(seconds)
+    process.send_signal(signal.SIGINT)
+    process.send_signal(signal.SIGTERM)
+    said, _ = process.communicate(timeout=60)
+    assert process.returncode in {0, 130, -signal.SIGTERM}, said
+    records = list(data.rglob("server.json"))
+    assert records == []
+    assert processes_naming(str(data)) == []
 
 
 def test_down_stops_the_stack_from_elsewhere(data: Path) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from service.client import Client, ClientError
 from service.client.address import Address, read_admin_key
@@ -18,6 +18,8 @@ from workers.stack.options import HOST, StackOptions
 from workers.stack.parts import Part, Parts
 from workers.stack.places import choose_port, forget_url, make_data_folder, remember_url
 from workers.stack.watch import Watch
+
+AnyPart = TypeVar("AnyPart", bound=Part)
 
 _MIGRATE_SECONDS = 120.0
 _READY_SECONDS = 60.0
@@ -124,9 +126,9 @@ class Stack:
         for process in (self.parts.migrate, *self.parts.processes):
             process.environment = environment
         self._journal.write("bringing the database to the newest schema")
-        self.parts.migrate.run(seconds=_MIGRATE_SECONDS)
+        _at_once((self.parts.migrate,), lambda process: process.run(seconds=_MIGRATE_SECONDS))
+        _at_once(self.parts.processes, lambda process: process.start())
         for process in self.parts.processes:
-            process.start()
             self._journal.write(f"started {process.name}", pid=process.pid)
 
     def _find_missing(self) -> str:
@@ -148,9 +150,16 @@ class Stack:
         self.stop()
 
 
-def _at_once(parts: Sequence[Part], action: Callable[[Part], None]) -> None:
-    """Do `action` for all parts in parallel; all are done, also if one fails, before that is raised."""
-    with ThreadPoolExecutor(max_workers=len(parts)) as pool:
+def _at_once(parts: Sequence[AnyPart], action: Callable[[AnyPart], None]) -> None:
+    """Do `action` for all parts, in threads; all are done, also if one fails, before that is raised.
+
+    Ctrl-C interrupts the main thread alone, so nothing is started of which its part does not know.
+    """
+    pool = ThreadPoolExecutor(max_workers=len(parts))
+    try:
         done = [pool.submit(action, part) for part in parts]
+        wait(done)
+    finally:
+        pool.shutdown()
     for each in done:
         each.result()
