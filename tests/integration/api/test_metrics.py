@@ -1,0 +1,105 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from litestar import Litestar
+from litestar.testing import TestClient
+from prometheus_client.parser import text_string_to_metric_families
+from redis import Redis
+from sqlalchemy import Engine, text
+
+from service.api.app import create_app
+from service.clock import SystemClock
+from service.inventory.client import make_client
+from service.inventory.cycle_stats import CycleStats, add_cycle_stats
+from service.settings import Settings
+from service.store.engine import make_engine
+from tests.integration.api.rows import add_nodes, add_pool
+from workers.admission import Leader
+
+Client = TestClient[Litestar]
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+def scrape(client: Client) -> Samples:
+    answer = client.get("/metrics")
+    assert answer.status_code == 200, answer.text
+    assert answer.headers["content-type"].startswith("text/plain")
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(answer.text)
+        for sample in family.samples
+    }
+
+
+@pytest.fixture
+def leader(settings: Settings, engine: Engine, redis: Redis) -> Iterator[Leader]:
+    with engine.begin() as conn:
+        add_nodes(conn, add_pool(conn), {"n1": (8, "H100-80GB")})
+    leader = Leader(settings.database_url, redis, clock=SystemClock(), settings=settings, name="w1")
+    yield leader
+    leader.close()
+
+
+def test_what_a_scrape_shows(
+    leader: Leader, anonymous: Client, user: Client, engine: Engine, redis: Redis
+) -> None:
+    for name in ("a", "b"):
+        body = {"name": name, "members": 6, "gpus": 1, "command": ["true"]}
+        assert user.post("/v1/groups", json=body).status_code == 201
+    leader.run_cycle()
+    with engine.begin() as conn:
+        conn.execute(text("UPDATE devices SET lost_at = now() WHERE device = 7"))
+        conn.execute(text("UPDATE config SET version = version + 1"))
+    leader.run_cycle()
+    stats = CycleStats()
+    stats.count(0.003, admitted=1, waiting=1)
+    stats.count(99.0, admitted=0, waiting=1)
+    add_cycle_stats(redis, stats)
+
+    found = scrape(anonymous)
+    gpus = {dict(labels)["state"]: value for (name, labels), value in found.items() if name == "muster_gpus"}
+    assert gpus == {"held": 6, "free": 1, "lost": 1}
+    assert found["muster_up", (("store", "postgresql"),)] == found["muster_up", (("store", "redis"),)] == 1
+    assert found["muster_waiting_groups", (("queue", "default"),)] == 1
+    assert 0 < found["muster_oldest_wait_seconds", (("queue", "default"),)] < 60
+    pending = {
+        dict(labels)["reason"]: value for (name, labels), value in found.items() if name == "muster_pending"
+    }
+    assert sum(pending.values()) == 1
+    assert pending["InsufficientGpus"] == 1, {reason: count for reason, count in pending.items() if count}
+    assert found["muster_live_units", (("status", "Admitted"),)] == 1
+    assert found["muster_admit_seconds_count", ()] == 1
+    assert 0 < found["muster_admit_seconds", (("quantile", "0.5"),)] < 60
+    assert found["muster_cycle_seconds_bucket", (("le", "0.005"),)] == 1
+    assert found["muster_cycle_seconds_count", ()] == 2
+    assert found["muster_cycle_admissions_total", ()] == 1
+    assert found["muster_audit_drift", ()] == 0
+
+
+def test_drift_shows(leader: Leader, anonymous: Client, user: Client) -> None:
+    body = {"name": "a", "members": 6, "gpus": 1, "command": ["true"]}
+    assert user.post("/v1/groups", json=body).status_code == 201
+    assert leader.read_and_plan()
+    assert leader.reserve()
+    assert scrape(anonymous)["muster_audit_drift", ()] == 6
+
+
+def test_without_redis_it_shows_what_postgresql_knows(
+    settings: Settings, leader: Leader, engine: Engine
+) -> None:
+    away = make_client("unix:///nowhere/redis.sock")
+    with TestClient(create_app(settings, engine=engine, redis=away)) as client:
+        found = scrape(client)
+    assert found["muster_up", (("store", "redis"),)] == 0
+    assert found["muster_gpus", (("model", "H100-80GB"), ("state", "free"))] == 8
+    assert ("muster_audit_drift", ()) not in found
+
+
+def test_without_any_store_it_answers(settings: Settings, redis: Redis) -> None:
+    nobody = make_engine("postgresql+psycopg://muster@/none?host=/nowhere", pool_size=1)
+    with TestClient(create_app(settings, engine=nobody, redis=redis)) as client:
+        found = scrape(client)
+    assert found["muster_up", (("store", "postgresql"),)] == 0
+    assert found["muster_up", (("store", "redis"),)] == 1
