@@ -46,7 +46,7 @@ format: $(STAMP) ## Format the code and apply safe lint fixes
 
 .PHONY: test
 test: $(STAMP) ## Run the tests (PYTEST_ARGS='-k word' to choose)
-	$(PY) -m pytest -n 2 --dist loadfile $(PYTEST_ARGS)
+	$(PY) -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
 
 .PHONY: test-redis
 test-redis: $(STAMP) ## Run the inventory tests on a Redis server from the system
