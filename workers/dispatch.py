@@ -15,6 +15,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from service.clock import Clock, SystemClock
 from service.inventory.client import make_blocking_client, make_client
 from service.inventory.keys import dispatcher_bell
+from service.inventory.listing import publish_listing
 from service.jobs import wake_cycles
 from service.settings import Settings
 from service.store.engine import make_engine
@@ -49,7 +50,7 @@ def run(settings: Settings) -> None:
     dispatcher = Dispatcher(
         engine, launcher, settings.pool, clock, settings, ring_leader, holder=process_name("dispatcher")
     )
-    loop = DispatcherLoop(dispatcher, settings, clock, stop=stop)
+    loop = DispatcherLoop(dispatcher, settings, clock, stop=stop, client=client)
     launcher.on_change(loop.wake)
     try:
         loop.run()
@@ -65,7 +66,13 @@ class DispatcherLoop:
     lease while a pass takes long."""
 
     def __init__(
-        self, dispatcher: Dispatcher, settings: Settings, clock: Clock, *, stop: threading.Event
+        self,
+        dispatcher: Dispatcher,
+        settings: Settings,
+        clock: Clock,
+        *,
+        stop: threading.Event,
+        client: redis.Redis,
     ) -> None:
         self._dispatcher = dispatcher
         self._settings = settings
@@ -73,6 +80,8 @@ class DispatcherLoop:
         self._stop = stop
         self._news = threading.Event()
         self._busy_since: float | None = None
+        self._client = client
+        self._lists_at = 0.0
 
     def wake(self) -> None:
         """There is something to look at. From any thread."""
@@ -105,10 +114,24 @@ class DispatcherLoop:
         """One pass; how long nothing will fall due after it."""
         self._busy_since = time.monotonic()
         try:
+            began_at = self._clock.now()
             self._dispatcher.pass_once()
+            self._list(began_at)
             return self._seconds_until(self._dispatcher.next_due_at())
         finally:
             self._busy_since = None
+
+    def _list(self, at: datetime) -> None:
+        """Tell the audit what lives (R7), about once a second; `at` is no later than the look. The
+        audit can do without for a while."""
+        pool_id = self._dispatcher.pool_id
+        if pool_id is None or time.monotonic() < self._lists_at:
+            return
+        self._lists_at = time.monotonic() + self._settings.dispatcher_poll_seconds
+        try:
+            publish_listing(self._client, pool_id, self._dispatcher.live_generations(), at=at)
+        except redis.RedisError as error:
+            _log.debug("listing_dropped", error=type(error).__name__)
 
     def _seconds_until(self, due_at: datetime | None) -> float:
         longest = self._settings.dispatcher_poll_seconds

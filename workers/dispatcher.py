@@ -45,7 +45,7 @@ from workers.launchers.base import (
 )
 from workers.launching import Handed, hand_over
 from workers.pool_lease import PoolLease
-from workers.reconcile import Sightings, is_stopping, policy_of, reported_node
+from workers.reconcile import Sightings, has_ended, is_stopping, policy_of, reported_node
 from workers.sweep import Seats, misplaced_of, strays_of
 
 _log = structlog.get_logger(__name__)
@@ -133,6 +133,14 @@ class Dispatcher:
                 now=self._clock.now(),
                 patience_seconds=self._settings.kill_patience_seconds,
             )
+
+    def live_generations(self) -> set[tuple[int, int, int]]:
+        """What the launcher said last: (unit, attempt, generation) of every live member, for the audit."""
+        return {
+            (key.unit_id, key.attempt, key.generation)
+            for key, members in self._sightings.by_generation().items()
+            if not all(has_ended(member) for member in members)
+        }
 
     def renew(self) -> None:
         """Keep the lease while a pass takes long: for another thread, on a connection of its own."""
