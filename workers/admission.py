@@ -21,10 +21,11 @@ from service.clock import Clock
 from service.inventory.ledger import Ledger, LedgerFenced
 from service.operations.commit import Outdated
 from service.operations.lead import get_settled_lease, give_up_lease, renew_lease, take_lease
-from service.operations.term import LedgerDisagrees, Term
+from service.operations.term import LedgerDisagrees, ReservationRefused, Term
 from service.settings import Settings
 from service.store.engine import make_direct_engine
 from workers.lease_keeper import LeaseKeeper
+from workers.suspects import Suspects
 
 _log = structlog.get_logger(__name__)
 
@@ -93,6 +94,7 @@ class Leader:
         self._keeps_lease = keeps_lease
         self._keeper: LeaseKeeper | None = None
         self._cycle: _Cycle | None = None
+        self._suspects = Suspects()
         self._is_superseded = False
 
     # ------------------------------------------------------------------ the lease
@@ -183,13 +185,20 @@ class Leader:
         if self._keeper is not None:
             self._keeper.begin_cycle()
         term.read()
-        self._cycle = _Cycle(term.plan(self._clock.now()))
+        now = self._clock.now()
+        self._cycle = _Cycle(term.plan(now, without=self._suspects.rows(term.world, now)))
         return True
 
     def _reserve(self, term: Term) -> bool:
         cycle = self._cycle_under_way()
         term.settle()
-        term.reserve(cycle.plan.admissions)
+        try:
+            term.reserve(cycle.plan.admissions)
+        except ReservationRefused as error:
+            version = cycle.plan.config_version
+            self._suspects.note_refused(error.admissions, config_version=version, now=self._clock.now())
+            raise
+        self._suspects.note_reserved()
         cycle.is_reserved = True
         return True
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -26,17 +27,18 @@ class Outcome:
     finished: set[int] = field(default_factory=set)
 
 
-def plan_cycle(world: World, now: datetime) -> Plan:
+def plan_cycle(world: World, now: datetime, *, without: Collection[int] = frozenset()) -> Plan:
     """Who is admitted and exactly where, and why all others wait.
 
-    Leaves the world as it was; the same world and instant give the same plan.
+    Waiting rows `without` are passed over: they are listed and explained, are not admitted and block
+    nobody. Leaves the world as it was; the same arguments give the same plan.
     """
     world.capacity.forget_fields()
     try:
         # 1. Settle: what each queue holds.
         quota = QuotaBook(world.configuration.queues, world.used)
         # 2. Order: the heads of all classes, best first.
-        heads = Heads(world.backlog, world.configuration, now)
+        heads = Heads(world.backlog, world.configuration, now=now, without=without)
         # 3. Fit: quota, then places, taking them as it goes.
         fitter = Fitter(world.capacity, world.shapes, quota)
         outcome = _fit_in_order(world, heads, fitter)

@@ -6,6 +6,7 @@ Fair share would choose the queue first and then its best class; only `Heads.pop
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime
 from heapq import heapify, heappop, heappush
 
@@ -19,14 +20,17 @@ Head = tuple[Key, ClassId, int]
 
 
 class Heads:
-    """Class heads of all open queues, best first."""
+    """Class heads of all open queues, best first; rows `without` are passed over."""
 
-    def __init__(self, backlog: Backlog, configuration: Configuration, now: datetime) -> None:
+    def __init__(
+        self, backlog: Backlog, configuration: Configuration, *, now: datetime, without: Collection[int]
+    ) -> None:
         self._backlog = backlog
         self._now = now
+        self._without = without
         open_queues = {queue.id for queue in configuration.queues.values() if is_open(queue)}
         heads = (
-            (keys[0], class_id, 0) if keys[0][6] else self._next(class_id, 0)
+            (keys[0], class_id, 0) if keys[0][6] and not without else self._next(class_id, 0)
             for class_id, keys in backlog.classes.items()
             if class_id[0] in open_queues
         )
@@ -46,6 +50,7 @@ class Heads:
     def _next(self, class_id: ClassId, position: int) -> Head | None:
         keys, rows = self._backlog.classes[class_id], self._backlog.rows
         for index in range(position, len(keys)):
-            if is_eligible(rows[keys[index][4]], self._now):
+            unit_id = keys[index][4]
+            if is_eligible(rows[unit_id], self._now) and unit_id not in self._without:
                 return keys[index], class_id, index
         return None

@@ -188,5 +188,5 @@ _SENTENCES: Mapping[Code, Callable[[Facts], str]] = {
     Code.PREEMPTION_IN_PROGRESS: _plain("the groups that make room for it are still stopping"),
     Code.HELD_FOR_CLAIM: _plain("the places are kept for another group"),
     Code.WAITING_FOR_TURN: _turn,
-    Code.PENDING_EVALUATION: _plain("no cycle has looked at it yet"),
+    Code.PENDING_EVALUATION: _plain("no cycle has decided on it yet"),
 }

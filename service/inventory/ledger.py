@@ -225,8 +225,9 @@ def _amounts(room: dict[str, int], what: str) -> dict[int, int]:
 
 
 def _wanted(held: Reservation) -> _Places:
-    room = {f"{node}:cpus": amount for node, amount in held.cpus_milli.items()}
-    room |= {f"{node}:memory": amount for node, amount in held.memory_mib.items()}
+    # Whoever asks for nothing needs no room, also on a node that shrank below what it runs.
+    room = {f"{node}:cpus": amount for node, amount in held.cpus_milli.items() if amount}
+    room |= {f"{node}:memory": amount for node, amount in held.memory_mib.items() if amount}
     return {"devices": [_device(key) for key in held.devices], "room": room}
 
 

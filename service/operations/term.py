@@ -6,7 +6,7 @@ in full and rebuilds the ledger (R3). So nothing here repairs anything.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime
 
 import redis
@@ -27,6 +27,14 @@ from service.store.lease import Fence
 
 class LedgerDisagrees(Exception):
     """The ledger is not the one that this term knows, or did not do as it was told (R2, R3)."""
+
+
+class ReservationRefused(LedgerDisagrees):
+    """The ledger answered Conflict to the places of `admissions`."""
+
+    def __init__(self, admissions: Sequence[Admission]) -> None:
+        super().__init__(f"the ledger refused {len(admissions)} reservations")
+        self.admissions = tuple(admissions)
 
 
 class Term:
@@ -71,10 +79,11 @@ class Term:
         changes, self._position = load_changes(self._conn, self._position)
         self._apply(changes)
 
-    def plan(self, now: datetime) -> Plan:
-        """What the next cycle does. Its number grows within the epoch."""
+    def plan(self, now: datetime, *, without: Collection[int] = frozenset()) -> Plan:
+        """What the next cycle does, leaving out the waiting rows `without`. Its number grows within the
+        epoch."""
         self._cycle += 1
-        return plan_cycle(self.world, now)
+        return plan_cycle(self.world, now, without=without)
 
     def settle(self) -> bool:
         """Write to the ledger what PostgreSQL has decided: ended attempts give back their places (R5),
@@ -92,10 +101,14 @@ class Term:
             self._mark(lost)
         return True
 
-    def reserve(self, admissions: Iterable[Admission]) -> None:
-        """Take the places of a plan in the ledger, each admission all or nothing (R1)."""
+    def reserve(self, admissions: Sequence[Admission]) -> None:
+        """Take the places of a plan in the ledger, each admission all or nothing (R1). Raises
+        ReservationRefused with those that the ledger finds no room for."""
         wanted = [rebuild.wanted_by(admission) for admission in admissions]
         answers, self._stamp = self._ledger.reserve(self._stamp, wanted)
+        pairs = zip(admissions, answers, strict=True)
+        if refused := [admission for admission, answer in pairs if answer is Answer.CONFLICT]:
+            raise ReservationRefused(refused)
         _expect_done(answers)
 
     def commit(self, plan: Plan, now: datetime) -> Committed | Outdated:

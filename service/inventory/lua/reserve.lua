@@ -6,7 +6,8 @@
 -- Reply {"Done" | "Conflict", version} or {"Stale", version}
 --   Done      every place was free and is held now; version counted up
 --   Conflict  a place is held, lost or unknown, room is short, or this revision is here already;
---             nothing changed; version counted up, so that calls behind it in a pipeline still match
+--             nothing changed; version counted up, so that calls behind it in a pipeline still match.
+--             An amount of 0 needs no room: room is negative where a node shrank below what it runs
 --   Stale     another incarnation, epoch or version; nothing changed
 local known = redis.call('HMGET', KEYS[1], 'incarnation', 'epoch', 'version')
 if known[1] ~= ARGV[1] or known[2] ~= ARGV[2] or known[3] ~= ARGV[3] then
@@ -29,7 +30,7 @@ for _, place in ipairs(wanted.devices) do
 end
 for name, amount in pairs(wanted.room) do
   local free = tonumber(redis.call('HGET', KEYS[5], name))
-  if free == nil or free < amount then return {'Conflict', version} end
+  if amount > 0 and (free == nil or free < amount) then return {'Conflict', version} end
 end
 
 for _, place in ipairs(wanted.devices) do redis.call('HSET', KEYS[3], place, ARGV[4]) end

@@ -195,3 +195,18 @@ def test_lost_devices_are_not_free_and_can_be_found_again(ledger: Ledger) -> Non
 
 def replace_stamp(stamp: Stamp, **changes: object) -> Stamp:
     return replace(stamp, **changes)  # type: ignore[arg-type]
+
+
+def test_a_node_that_shrank_below_what_it_runs_still_has_room_for_nothing(ledger: Ledger) -> None:
+    """Its room is negative; who asks for no CPUs and no memory needs none of it."""
+    shrunk = replace(
+        TWO_NODES,
+        nodes={1: NodeRoom(cpus_milli=1000, memory_mib=64)},
+        reservations=(hold(7, (1, 0), cpus=3000),),
+    )
+    stamp = ledger.rebuild(1, shrunk)
+    nothing = replace(hold(8, (1, 1)), cpus_milli={1: 0}, memory_mib={1: 0})
+    answers, stamp = ledger.reserve(stamp, [nothing, hold(9, (1, 2), cpus=1)])
+    assert answers == [DONE, CONFLICT]
+    answers, _ = ledger.release(stamp, [(8, 1)])
+    assert answers == [DONE]

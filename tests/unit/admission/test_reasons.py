@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from service.admission.cycle import plan_cycle
 from service.admission.world import Node, Queue
 from service.domain.queue import Order
 from service.domain.reasons import Code
+from service.domain.unit import unit_id
 from service.domain.wording import message
 from tests.builders import Group, Site, after, gang, independent, node, queue, role, site
 
@@ -201,3 +203,19 @@ def test_scattered_places_in_words() -> None:
     ]
     (told,) = _told(at, 4)
     assert told.startswith("needs 6 GPUs, 2 GPUs for each member on one node: 6 GPUs are free on the 2 nodes")
+
+
+@pytest.mark.parametrize("order", list(Order))
+def test_what_is_left_out_of_a_cycle_is_listed_and_blocks_nobody(order: Order) -> None:
+    at = site(
+        [node(1, 8)],
+        [queue(order=order)],
+        gang(1, role(1, 4), priority=9),
+        gang(2, role(1, 4)),
+        gang(3, role(1, 4), at=1),
+    )
+    at.plan = plan_cycle(at.world, after(0), without={unit_id(1, 0), unit_id(3, 0)})
+    assert [admission.group_id for admission in at.plan.admissions] == [2]
+    assert at.order() == [1, 3]
+    assert at.codes(1) == at.codes(3) == []
+    assert [admission.group_id for admission in plan_cycle(at.world, after(0)).admissions] == [1, 2]
