@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncGenerator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
+from functools import partial
 
 import structlog
 from litestar import Litestar
@@ -31,12 +32,13 @@ from service.api.controllers.nodes import NodesController
 from service.api.controllers.queues import QueuesController
 from service.api.deps import dependencies
 from service.api.event_hub import EventHub
-from service.api.metrics import RequestTimes
+from service.api.metrics import RequestTimes, Scrapes, render
 from service.api.problems import HANDLERS
 from service.clock import Clock, SystemClock
 from service.inventory.client import make_client
 from service.operations.admin_key import admin_key, ensure_admin_key
 from service.operations.configuration import KnownConfiguration
+from service.operations.measure import measure
 from service.operations.secret_box import open_box
 from service.settings import Settings
 from service.store.engine import make_engine
@@ -72,6 +74,7 @@ PARTS = (
     "box",
     "configuration",
     "request_times",
+    "scrapes",
     "hub",
 )
 
@@ -110,6 +113,7 @@ def create_app(
         "box": open_box(key=settings.secret_key, data=settings.data),
         "configuration": KnownConfiguration(),
         "request_times": RequestTimes(),
+        "scrapes": Scrapes(partial(_measured, engine, redis, clock)),
         "hub": hub,
     }
     return Litestar(
@@ -129,6 +133,11 @@ def create_app(
             _knowing_the_admin(engine, settings, clock),
         ],
     )
+
+
+def _measured(engine: Engine, redis: Redis, clock: Clock) -> bytes:
+    now = clock.now()
+    return render(measure(engine, redis, now=now), now=now)
 
 
 Lifespan = Callable[[Litestar], AbstractAsyncContextManager[None]]

@@ -17,7 +17,7 @@ from sqlalchemy import Engine
 from service.api.auth import KeyRing
 from service.api.bells import Bells
 from service.api.event_hub import EventHub
-from service.api.metrics import RequestTimes
+from service.api.metrics import RequestTimes, Scrapes
 from service.clock import Clock
 from service.domain.principal import Principal
 from service.operations.configuration import KnownConfiguration
@@ -36,6 +36,7 @@ BoxDep: TypeAlias = NamedDependency[SkipValidation[SecretBox]]
 KnownConfigurationDep: TypeAlias = NamedDependency[SkipValidation[KnownConfiguration]]
 EventHubDep: TypeAlias = NamedDependency[SkipValidation[EventHub]]
 RequestTimesDep: TypeAlias = NamedDependency[SkipValidation[RequestTimes]]
+ScrapesDep: TypeAlias = NamedDependency[SkipValidation[Scrapes]]
 #: Who calls; only on routes that need a key.
 PrincipalDep: TypeAlias = NamedDependency[SkipValidation[Principal]]
 

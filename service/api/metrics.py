@@ -3,7 +3,9 @@ queues that have waited longest."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 
 from prometheus_client import CollectorRegistry, Histogram, generate_latest
@@ -20,6 +22,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 #: More queues than this are counted together as OTHERS.
 _MOST_QUEUES = 200
 OTHERS = "(others)"
+_FRESH_SECONDS = 1.0
 _QUANTILES = (0.5, 0.9, 0.99)
 
 
@@ -42,6 +45,24 @@ class RequestTimes:
 
     def render(self) -> bytes:
         return generate_latest(self._registry)
+
+
+class Scrapes:
+    """Measures at most once a second and never twice at the same time: anybody may ask, and asking
+    must not cost more than that."""
+
+    def __init__(self, measure: Callable[[], bytes]) -> None:
+        self._measure = measure
+        self._lock = threading.Lock()
+        self._until = 0.0
+        self._text = b""
+
+    def text(self) -> bytes:
+        with self._lock:
+            if time.monotonic() >= self._until:
+                self._text = self._measure()
+                self._until = time.monotonic() + _FRESH_SECONDS
+            return self._text
 
 
 def render(found: Measurements, *, now: datetime) -> bytes:

@@ -45,8 +45,9 @@ from service.store.closing import (
     release_attempts,
     set_evicting,
 )
+from service.store.config import raise_config_version
 from service.store.events import add_events
-from service.store.inventory_rows import raise_config_version, set_devices_lost
+from service.store.inventory_rows import set_devices_lost
 from service.store.member_ends import MemberEnd, add_member_ends
 from service.store.specs import erase_secrets
 

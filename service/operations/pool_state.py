@@ -9,11 +9,11 @@ from datetime import datetime
 from service.domain.events import Event, Kind
 from service.operations.dispatch import Faults, PoolFence
 from service.operations.register_nodes import Registered, ReportedNode, device_event, register_nodes
+from service.store.config import raise_config_version
 from service.store.events import add_events
 from service.store.inventory_rows import (
     find_unreachable,
     load_nodes,
-    raise_config_version,
     set_devices_found,
     set_devices_lost,
     set_unreachable,

@@ -10,6 +10,7 @@ from sqlalchemy import Connection
 
 from service.domain.events import Event, Kind
 from service.domain.node import HOST
+from service.store.config import raise_config_version
 from service.store.events import add_events
 from service.store.inventory_rows import (
     DeviceRow,
@@ -18,7 +19,6 @@ from service.store.inventory_rows import (
     add_nodes,
     find_foreign_names,
     load_nodes,
-    raise_config_version,
     reported,
     set_devices,
     set_devices_found,

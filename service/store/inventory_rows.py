@@ -9,6 +9,7 @@ from datetime import datetime
 from psycopg.types.json import Jsonb
 from sqlalchemy import Connection, text
 
+from service.store.config import raise_config_version
 from service.store.copying import copy_rows
 
 
@@ -193,11 +194,6 @@ def set_devices_found(conn: Connection, devices: Sequence[tuple[int, int]]) -> N
         ),
         {"nodes": [node for node, _ in devices], "devices": [device for _, device in devices]},
     )
-
-
-def raise_config_version(conn: Connection) -> None:
-    """Something that decisions depend on has changed (L2)."""
-    conn.execute(text("UPDATE config SET version = version + 1 WHERE id = 1"))
 
 
 def set_unreachable(conn: Connection, pool_id: int, *, at: datetime | None) -> None:

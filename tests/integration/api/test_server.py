@@ -6,6 +6,7 @@ import json
 import socket
 import subprocess
 import sys
+import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -130,6 +131,17 @@ def test_a_request_is_logged_without_what_it_says(api: Served) -> None:
     everything = "".join(api.raw)
     assert KEY not in everything
     assert "secret" not in everything
+
+
+def test_times_of_requests_are_kept_by_route(api: Served) -> None:
+    for name in ("one", "two"):
+        with connect(api) as connection:
+            connection.sendall(head(f"/v1/queues/{name}", length=None, method="GET"))
+            assert answer(connection)[0] == 404
+    text = urllib.request.urlopen(f"{api.url}/metrics", timeout=10).read().decode()
+    line = 'muster_request_seconds_count{method="GET",route="/v1/queues/{queue_name}",status="4xx"}'
+    assert f"{line} " in text
+    assert 'route="/v1/queues/one"' not in text
 
 
 def test_a_taken_port_is_said_plainly(api: Served, tmp_path: Path) -> None:
