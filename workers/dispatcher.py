@@ -166,6 +166,7 @@ class Dispatcher:
         self._reports: Sequence[NodeReport] | None = None
         self._has_inventory = False
         self._told: set[MemberKey] = set()
+        self._unclosed_units: set[int] = set()
         self._sweep_at: datetime | None = None
 
     @cached_property
@@ -196,7 +197,8 @@ class Dispatcher:
         now = self._clock.now()
         self._sightings.look(self._launcher.observe())
         judge = self._judge(now, handed, short_units)
-        stops = judge.look_at(self._load(now, changed=self._sightings.changed_units | short_units))
+        changed = self._sightings.changed_units | short_units | self._unclosed_units
+        stops = judge.look_at(self._load(now, changed=changed))
         self._stop(stops, now)
         if stops.close:
             answers = self._launcher.close(list(stops.close))
@@ -204,6 +206,7 @@ class Dispatcher:
                 # How its members ended is known before the attempt is.
                 self._sightings.look(self._launcher.observe())
             judge.conclude(answers, stops)
+        self._unclosed_units = judge.unclosed_units
         has_written |= self._record(judge.result, now)
         has_written |= bool(evict_drained(self._lease.fence, now=now).unit_ids)
         return has_written or has_swept or bool(handed)
@@ -299,7 +302,6 @@ class Dispatcher:
         if self._sweep_at is not None and now < self._sweep_at:
             return False, set()
         is_first = self._sweep_at is None
-        self._sweep_at = now + timedelta(seconds=self._settings.dispatcher_poll_seconds)
         self._sightings.look(self._launcher.observe())
         misplaced = self._find_misplaced(now) if is_first else []
         with self._lease.fence.conn.begin():
@@ -322,7 +324,10 @@ class Dispatcher:
         )
         if has_changed:
             self._changed_nodes()
-        return self._move(misplaced, now) or has_changed, strays.short_units
+        has_moved = self._move(misplaced, now)
+        # Only what was carried through counts: nothing is launched in a lease before its first sweep.
+        self._sweep_at = now + timedelta(seconds=self._settings.dispatcher_poll_seconds)
+        return has_moved or has_changed, strays.short_units
 
     def _find_misplaced(self, now: datetime) -> list[tuple[LiveAttempt, Seats]]:
         """Only a database that was restored can differ so: it comes with a new lease."""

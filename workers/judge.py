@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from service.domain.lifecycle import MemberView, Succeed, decide, first_failed, judge_survivors
-from service.domain.masking import mask_text
 from service.domain.status import Status
 from service.operations.dispatch import PoolFence
-from service.operations.member_logs import tail_log
 from service.operations.observe import Closed, PassResult
 from service.operations.pool_state import NodeBook
 from service.operations.secret_box import SecretBox
 from service.settings import Settings
 from service.store.attempts import LAUNCHED, WAITING, LiveAttempt
 from service.store.member_ends import MemberEnd, load_member_ends
-from service.store.specs import load_specs
 from workers.launchers.base import CloseResult, GenerationKey, MemberKey
 from workers.launching import Handed
+from workers.log_tails import read_tails
 from workers.reconcile import (
     Sightings,
     ends_of,
@@ -29,12 +27,8 @@ from workers.reconcile import (
     live_members,
     member_views,
     policy_of,
-    printable,
     unit_view,
 )
-
-_TAIL_LINES = 10
-_LONGEST_TAIL = 2000
 
 
 @dataclass(slots=True)
@@ -59,7 +53,7 @@ class Stops:
 class Judge:
     """Collects in `result` what is to be recorded. `look_at` first, then `conclude` with what the
     launcher's `close` answered. `short_units`: launched whole, but the launcher does not know every
-    member any more."""
+    member any more. `unclosed_units`: ended well, but not closed yet; nobody will ring for them."""
 
     fence: PoolFence
     book: NodeBook
@@ -71,12 +65,13 @@ class Judge:
     now: datetime
     result: PassResult = field(default_factory=PassResult)
     known_ends: set[tuple[int, int, int, int]] = field(default_factory=set)
+    unclosed_units: set[int] = field(default_factory=set)
 
     def look_at(self, attempts: Sequence[LiveAttempt]) -> Stops:
         """What happens to each of these attempts, and what has to be stopped or closed for it."""
         self.result.node_names = self.book.names
-        recorded = self._recorded_ends(attempts)
         stops = Stops()
+        undecided = []
         for attempt in attempts:
             self._add_ends(attempt)
             key = generation_of(attempt)
@@ -87,7 +82,9 @@ class Judge:
             elif key in self.handed.refused:
                 self.result.decided.append((attempt, self.handed.refused[key]))
             else:
-                self._decide(attempt, recorded.get(attempt.unit_id, {}), stops)
+                undecided.append(attempt)
+        for attempt, views in self._with_tails(self._views(undecided)):
+            self._decide(attempt, views, stops)
         return stops
 
     def conclude(self, answers: Iterable[CloseResult], stops: Stops) -> None:
@@ -96,14 +93,16 @@ class Judge:
         for answer in answers:
             attempt, success = stops.close[answer.key]
             self._add_ends(attempt)
-            if answer.is_closed:
+            if _is_closed(answer):
                 self._closed(attempt, success)
-            elif self._is_given_up(attempt, success):
-                if attempt.status is Status.RECOVERING and success is None:
-                    leave = judge_survivors(policy_of(attempt, self.settings))
-                    self.result.decided.append((attempt, leave))
-                else:
-                    self._closed(attempt, success, survivors=answer.survivors)
+            elif not self._is_given_up(attempt, success):
+                if success is not None:
+                    self.unclosed_units.add(attempt.unit_id)
+            elif attempt.status is Status.RECOVERING and success is None:
+                leave = judge_survivors(policy_of(attempt, self.settings))
+                self.result.decided.append((attempt, leave))
+            else:
+                self._closed(attempt, success, survivors=_own_survivors(answer))
 
     # ------------------------------------------------------------ one attempt
     def _add_ends(self, attempt: LiveAttempt) -> None:
@@ -124,25 +123,20 @@ class Judge:
         else:
             stops.tell.append((attempt, living))
 
-    def _decide(self, attempt: LiveAttempt, recorded: Mapping[int, MemberEnd], stops: Stops) -> None:
-        is_launched = attempt.dispatch == LAUNCHED or generation_of(attempt) in self.handed.taken
-        views = member_views(
-            attempt,
-            self.sightings.of(attempt),
-            node_names=self.book.names,
-            recorded=recorded,
-            is_complete=attempt.unit_id in self.short_units and attempt.dispatch == LAUNCHED,
-        )
+    def _decide(self, attempt: LiveAttempt, views: Sequence[MemberView], stops: Stops) -> None:
         decision = decide(
-            unit_view(attempt, self.book.faults, is_launched=is_launched),
+            unit_view(attempt, self.book.faults, is_launched=self._is_launched(attempt)),
             policy_of(attempt, self.settings),
-            self._with_tail(attempt, views),
+            views,
             now=self.now,
         )
         if isinstance(decision, Succeed):
             stops.close[generation_of(attempt)] = (attempt, decision)
         elif decision is not None:
             self.result.decided.append((attempt, decision))
+
+    def _is_launched(self, attempt: LiveAttempt) -> bool:
+        return attempt.dispatch == LAUNCHED or generation_of(attempt) in self.handed.taken
 
     def _closed(
         self, attempt: LiveAttempt, success: Succeed | None, *, survivors: Sequence[MemberKey] = ()
@@ -168,6 +162,22 @@ class Judge:
         return killed_at is not None and killed_at + patience <= self.now
 
     # ------------------------------------------------------------ what is read besides
+    def _views(self, attempts: Sequence[LiveAttempt]) -> list[tuple[LiveAttempt, list[MemberView]]]:
+        recorded = self._recorded_ends(attempts)
+        return [
+            (
+                attempt,
+                member_views(
+                    attempt,
+                    self.sightings.of(attempt),
+                    node_names=self.book.names,
+                    recorded=recorded.get(attempt.unit_id, {}),
+                    is_complete=attempt.unit_id in self.short_units and attempt.dispatch == LAUNCHED,
+                ),
+            )
+            for attempt in attempts
+        ]
+
     def _recorded_ends(self, attempts: Sequence[LiveAttempt]) -> dict[int, dict[int, MemberEnd]]:
         """Ends in the books of members that the launcher does not name, by unit and member."""
         short = [attempt.key for attempt in attempts if attempt.unit_id in self.short_units]
@@ -179,20 +189,41 @@ class Judge:
                 ends.setdefault(end.unit_id, {})[end.member] = end
         return ends
 
-    def _with_tail(self, attempt: LiveAttempt, views: list[MemberView]) -> list[MemberView]:
-        """The member that failed first, with the last lines of its log: they go into the reason."""
-        failed = [view for view in views if view.has_failed]
-        if not failed:
-            return views
-        first = first_failed(failed)
-        tail = self._tail_of(attempt, first.member)
-        return [replace(view, log_tail=tail) if view is first else view for view in views]
+    def _with_tails(
+        self, seen: Sequence[tuple[LiveAttempt, list[MemberView]]]
+    ) -> list[tuple[LiveAttempt, list[MemberView]]]:
+        """Of each unit the member that failed first, with the last lines of its log: they go into the
+        reason."""
+        first = {
+            attempt: first_failed(failed)
+            for attempt, views in seen
+            if (failed := [view for view in views if view.has_failed])
+        }
+        if not first:
+            return list(seen)
+        tails = read_tails(
+            self.fence,
+            [(attempt, view.member) for attempt, view in first.items()],
+            box=self.box,
+            settings=self.settings,
+        )
+        return [
+            (
+                attempt,
+                [
+                    replace(view, log_tail=tails.get(attempt.unit_id)) if view is first.get(attempt) else view
+                    for view in views
+                ],
+            )
+            for attempt, views in seen
+        ]
 
-    def _tail_of(self, attempt: LiveAttempt, member: int) -> str | None:
-        lines = tail_log(self.settings.data, MemberKey(*attempt.key, member), lines=_TAIL_LINES)
-        if not lines:
-            return None
-        with self.fence.conn.begin():
-            spec = load_specs(self.fence.conn, [attempt.group_id])[attempt.group_id]
-        hidden = [value for role in self.box.open(spec.sealed) for value in role.values()]
-        return printable(mask_text("\n".join(lines), hidden)[-_LONGEST_TAIL:])
+
+def _own_survivors(answer: CloseResult) -> list[MemberKey]:
+    """Those of the generation itself. What is left of an earlier attempt was given up when that one
+    ended, and its devices are lost already (X5)."""
+    return [member for member in answer.survivors if member.of == answer.key]
+
+
+def _is_closed(answer: CloseResult) -> bool:
+    return answer.is_closed or (bool(answer.survivors) and not _own_survivors(answer))

@@ -22,10 +22,16 @@ def is_sensitive(name: str) -> bool:
 
 
 def mask_text(text: str, values: Iterable[str]) -> str:
-    """`text` without any of `values`. The longest go first, so that no part of one is left."""
-    for value in sorted(filter(None, values), key=len, reverse=True):
+    """`text` without any of `values`. The longest go first, so that no part of one is left. Values of
+    fewer than four bytes are left alone, as in a stream."""
+    for value in sorted(filter(_is_maskable, values), key=len, reverse=True):
         text = text.replace(value, MASK)
     return text
+
+
+def _is_maskable(value: str) -> bool:
+    """Shorter ones would tear every text apart, and are no secrets."""
+    return len(value.encode()) >= _SHORTEST
 
 
 def split_env(env: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
@@ -38,11 +44,11 @@ def split_env(env: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
 class StreamMask:
     """Takes values out of a stream of bytes that comes in pieces of any size. What could be the
     beginning of a value is kept back until more has come. Values of fewer than four bytes are left
-    alone: they would tear every text apart, and are no secrets."""
+    alone."""
 
     def __init__(self, values: Iterable[str]) -> None:
-        self._values = sorted({value.encode() for value in values}, key=len, reverse=True)
-        self._values = [value for value in self._values if len(value) >= _SHORTEST]
+        maskable = {value.encode() for value in values if _is_maskable(value)}
+        self._values = sorted(maskable, key=len, reverse=True)
         self._any = re.compile(b"|".join(map(re.escape, self._values))) if self._values else None
         self._held = b""
 

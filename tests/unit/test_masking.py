@@ -41,7 +41,11 @@ def test_variables_are_split_without_loss() -> None:
 
 
 def test_no_part_of_a_longer_value_is_left() -> None:
-    assert mask_text("a=abc b=abcdef c=", ["abc", "abcdef", ""]) == f"a={MASK} b={MASK} c="
+    assert mask_text("a=abcd b=abcdef c=", ["abcd", "abcdef", ""]) == f"a={MASK} b={MASK} c="
+
+
+def test_short_values_are_left_alone() -> None:
+    assert mask_text("exit code 1 of abc", ["1", "abc"]) == "exit code 1 of abc"
 
 
 def _masked(pieces: list[bytes], values: list[str]) -> bytes:

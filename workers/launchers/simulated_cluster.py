@@ -88,11 +88,17 @@ class SimulatedCluster:
         return self._clock
 
     # ------------------------------------------------------------ controls
-    def end(self, group: str, *, member: int | None = None, exit_code: int = 0) -> list[MemberKey]:
-        """That member of the group, or every live one, ends now by itself."""
+    def end(
+        self, group: str, *, member: int | None = None, attempt: int | None = None, exit_code: int = 0
+    ) -> list[MemberKey]:
+        """That member of the group, or every live one (of that attempt), ends now by itself."""
         with self._lock:
             now = self._settle()
-            ended = [one for one in self._members.live(group) if member in (None, one.member)]
+            ended = [
+                one
+                for one in self._members.live(group)
+                if member in (None, one.member) and attempt in (None, one.attempt)
+            ]
             for one in ended:
                 self._gone(one, at=now, exit_code=exit_code)
             self._changed()
