@@ -277,7 +277,7 @@ def upgrade() -> None:
             "failed_nodes",
             postgresql.ARRAY(sa.BigInteger()),
             nullable=False,
-            comment="nodes of infrastructure failures, a preference",
+            comment="nodes of infrastructure failures: avoided while others do, and counted",
         ),
         sa.Column("backoff_until", sa.DateTime(timezone=True), nullable=True),
         sa.Column("admitted_at", sa.DateTime(timezone=True), nullable=True),
@@ -317,6 +317,9 @@ def upgrade() -> None:
         postgresql_with={"fillfactor": "50"},
     )
     op.create_index(op.f("ix_units_group_id"), "units", ["group_id"], unique=False)
+    op.create_index(
+        "ix_units_unended", "units", ["group_id"], unique=False, postgresql_where=sa.text("ended_at IS NULL")
+    )
     op.create_table(
         "attempts",
         sa.Column("unit_id", sa.BigInteger(), nullable=False),

@@ -55,7 +55,8 @@ def get_position(
     with reading(engine) as conn:
         group = get_visible_group(conn, public_id, principal)
         facts = get_waiting_facts(conn, group.id, now=now)
-        return _standing(conn, group, facts, _published(redis, group) if facts.rows else None)
+        published = _published(redis, group) if facts.rows else None
+        return _standing(conn, group, facts, published, now=now)
 
 
 def explain_group(
@@ -66,14 +67,14 @@ def explain_group(
         group = get_visible_group(conn, public_id, principal)
         facts = get_waiting_facts(conn, group.id, now=now)
         if not facts.rows:
-            return Explanation(standing=_standing(conn, group, facts, None), reasons=(), hidden=())
+            return Explanation(standing=_standing(conn, group, facts, None, now=now), reasons=(), hidden=())
         published = _published(redis, group)
         with inventory_errors():
             numbers = read_numbers(redis)
         reasons = _reasons(group, facts, published, numbers)
         hidden = _hidden_holders(conn, reasons, principal)
         return Explanation(
-            standing=_standing(conn, group, facts, published),
+            standing=_standing(conn, group, facts, published, now=now),
             reasons=tuple(_without(reason, hidden) for reason in reasons),
             hidden=tuple(sum(holder in hidden for holder in reason.holders) for reason in reasons),
         )
@@ -184,7 +185,12 @@ def _published(redis: Redis, group: GroupRow) -> PublishedQueue | None:
 
 
 def _standing(
-    conn: Connection, group: GroupRow, facts: WaitingFacts, published: PublishedQueue | None
+    conn: Connection,
+    group: GroupRow,
+    facts: WaitingFacts,
+    published: PublishedQueue | None,
+    *,
+    now: datetime,
 ) -> Standing:
     may_start = not (facts.is_held or facts.is_queue_stopped or facts.backoff_until)
     position = published.position_of(group.id) if published and may_start else None
@@ -192,7 +198,7 @@ def _standing(
         group=group,
         is_waiting=facts.rows > 0,
         position=position,
-        overall=None if position is None else 1 + count_waiting_before(conn, group),
+        overall=None if position is None else 1 + count_waiting_before(conn, group, now=now),
         waiting_groups=len(published.positions()) if published else 0,
         as_of=published.at if published else None,
         cycle_id=published.cycle if published else None,

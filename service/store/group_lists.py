@@ -47,7 +47,10 @@ class ListKey:
     id: int
 
 
-_WAITS = "EXISTS (SELECT FROM units u WHERE u.group_id = g.id AND u.status = 'Pending')"
+# `ended_at` says no more than the status, but only with it the index of what has not ended is of use.
+_WAITS = (
+    "EXISTS (SELECT FROM units u WHERE u.group_id = g.id AND u.status = 'Pending' AND u.ended_at IS NULL)"
+)
 _RANKED = " ".join(f"WHEN bool_or(u.status = '{status}') THEN '{status}'" for status in GROUP_RANK)
 _STATUS = f"(SELECT CASE {_RANKED} END FROM units u WHERE u.group_id = g.id)"  # noqa: S608
 _OWN = "(g.tenant = :viewer_tenant AND g.owner = :viewer_user)"
@@ -84,17 +87,18 @@ def list_groups(
     return [group_row(row) for row in rows]
 
 
-def count_waiting_before(conn: Connection, group: GroupRow) -> int:
-    """Eligible groups of all queues that the next cycle considers before this one."""
+def count_waiting_before(conn: Connection, group: GroupRow, *, now: datetime) -> int:
+    """Eligible groups of all queues that the next cycle considers before this one. A backoff that has
+    ended keeps nobody back, though its instant stays until the unit is admitted."""
     count = conn.execute(
         text(
             "SELECT count(DISTINCT g.id) FROM units u JOIN groups g ON g.id = u.group_id"
             " JOIN queues q ON q.id = g.queue_id"
-            " WHERE u.status = 'Pending' AND NOT u.is_held AND q.stop = 'none'"
-            " AND u.backoff_until IS NULL"
+            " WHERE u.status = 'Pending' AND u.ended_at IS NULL AND NOT u.is_held AND q.stop = 'none'"
+            " AND (u.backoff_until IS NULL OR u.backoff_until <= :now)"
             " AND (-g.priority, g.submitted_at, g.id) < (-:priority, :submitted_at, :id)"
         ),
-        {"priority": group.priority, "submitted_at": group.submitted_at, "id": group.id},
+        {"priority": group.priority, "submitted_at": group.submitted_at, "id": group.id, "now": now},
     ).scalar_one()
     return int(count)
 

@@ -52,7 +52,7 @@ def read_waits(conn: Connection) -> tuple[QueueWait, ...]:
         text(
             "SELECT q.name, count(DISTINCT g.id) AS groups, min(g.submitted_at) AS oldest_at"
             " FROM units u JOIN groups g ON g.id = u.group_id JOIN queues q ON q.id = g.queue_id"
-            " WHERE u.status = 'Pending' GROUP BY q.name ORDER BY 3"
+            " WHERE u.status = 'Pending' AND u.ended_at IS NULL GROUP BY q.name ORDER BY 3"
         )
     )
     return tuple(QueueWait(queue=row.name, groups=row.groups, oldest_at=row.oldest_at) for row in rows)

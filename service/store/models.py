@@ -228,7 +228,7 @@ units = Table(
         "failed_nodes",
         ARRAY(BigInteger),
         nullable=False,
-        comment="nodes of infrastructure failures, a preference",
+        comment="nodes of infrastructure failures: avoided while others do, and counted",
     ),
     _instant("backoff_until"),
     _instant("admitted_at"),
@@ -247,6 +247,9 @@ units = Table(
         f"(ended_at IS NOT NULL) = (status IN ({', '.join(sorted(repr(s.value) for s in ENDED))}))",
         name="ended",
     ),
+    # What waits or lives, however many have ended. `ended_at` changes once in a life, so updates of
+    # what lives stay within their page.
+    Index("ix_units_unended", "group_id", postgresql_where=text("ended_at IS NULL")),
     **_HOT,
 )
 

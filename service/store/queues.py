@@ -10,7 +10,6 @@ from typing import Any
 from sqlalchemy import Connection, Row, delete, insert, select, text, update
 
 from service.domain.queue import Order, Quota, Stop
-from service.domain.status import LIVE, Status
 from service.store.models import queues, quotas
 
 
@@ -84,12 +83,11 @@ def delete_queue(conn: Connection, queue_id: int, *, now: datetime) -> None:
 
 def count_unended_groups(conn: Connection, queue_id: int) -> int:
     """Groups of the queue that wait or live."""
-    unended = [Status.PENDING.value, *(status.value for status in LIVE)]
     statement = text(
-        "SELECT count(*) FROM groups g WHERE g.queue_id = :queue_id AND EXISTS"
-        " (SELECT FROM units u WHERE u.group_id = g.id AND u.status = ANY(:unended))"
+        "SELECT count(DISTINCT g.id) FROM units u JOIN groups g ON g.id = u.group_id"
+        " WHERE u.ended_at IS NULL AND g.queue_id = :queue_id"
     )
-    return int(conn.execute(statement, {"queue_id": queue_id, "unended": unended}).scalar_one())
+    return int(conn.execute(statement, {"queue_id": queue_id}).scalar_one())
 
 
 def list_live_units(conn: Connection, queue_id: int) -> list[int]:

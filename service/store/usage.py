@@ -48,7 +48,8 @@ def waiting_by_queue(conn: Connection) -> dict[int, Waiting]:
             "  SELECT g.queue_id, g.shape_id, count(DISTINCT g.id) AS groups,"
             "         sum(CASE g.scheduling WHEN 'gang' THEN 1"
             "             ELSE u.last_index - u.first_index + 1 END)::bigint AS units"
-            "  FROM units u JOIN groups g ON g.id = u.group_id WHERE u.status = 'Pending' GROUP BY 1, 2"
+            "  FROM units u JOIN groups g ON g.id = u.group_id"
+            "  WHERE u.status = 'Pending' AND u.ended_at IS NULL GROUP BY 1, 2"
             ") w JOIN shapes s ON s.id = w.shape_id"
         )
     )

@@ -33,7 +33,7 @@ def get_waiting_facts(conn: Connection, group_id: int, *, now: datetime) -> Wait
             " (array_agg(u.message ORDER BY u.first_index))[1] AS message,"
             " bool_or(q.stop <> 'none') AS is_queue_stopped"
             " FROM units u JOIN groups g ON g.id = u.group_id JOIN queues q ON q.id = g.queue_id"
-            " WHERE u.group_id = :group_id AND u.status = 'Pending'"
+            " WHERE u.group_id = :group_id AND u.status = 'Pending' AND u.ended_at IS NULL"
         ),
         {"group_id": group_id, "now": now},
     ).one()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from litestar import Litestar
 from litestar.testing import TestClient
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 
 from service.api.app import create_app
 from service.domain.principal import KeyRole
@@ -74,6 +74,25 @@ def test_overall_position_counts_every_queue(user: Client, admin: Client, cluste
     cluster.settle()
     standing = user.get(f"/v1/groups/{mine}/position").json()
     assert (standing["position"], standing["overall_position"]) == (1, 2)
+
+
+def test_who_no_longer_backs_off_stands_before_the_others(
+    user: Client, engine: Engine, cluster: Cluster
+) -> None:
+    _submit(user, gpus=4)
+    cluster.settle()
+    ahead, mine = _submit(user), _submit(user)
+    with engine.begin() as conn:
+        conn.execute(
+            text(
+                "UPDATE units SET backoff_until = now() - interval '1 minute' WHERE group_id ="
+                " (SELECT id FROM groups WHERE public_id = :id)"
+            ),
+            {"id": ahead},
+        )
+    cluster.settle()
+    standing = user.get(f"/v1/groups/{mine}/position").json()
+    assert (standing["position"], standing["overall_position"]) == (2, 2)
 
 
 def test_a_stopped_queue_says_so(user: Client, admin: Client, cluster: Cluster) -> None:
