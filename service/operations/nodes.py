@@ -7,10 +7,11 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine
 
 from service.domain.errors import NotFound
 from service.domain.events import Event, Kind
+from service.operations.transactions import in_transaction
 from service.store import nodes as store
 from service.store.config import raise_config_version
 from service.store.events import add_events
@@ -60,7 +61,7 @@ def _change(
     actor: str,
     now: datetime,
 ) -> NodeView:
-    with engine.begin() as conn:
+    def work(conn: Connection) -> NodeView:
         raise_config_version(conn)
         node = store.find_node(conn, name)
         if node is None:
@@ -72,6 +73,8 @@ def _change(
             data["drain_at"] = drain_at.isoformat()
         add_events(conn, [Event(at=now, kind=kind, actor=actor, node_id=node.id, data=data)])
         return replace(node, is_cordoned=is_cordoned, drain_at=drain_at)
+
+    return in_transaction(engine, work)
 
 
 def _no_node(name: str) -> NotFound:

@@ -13,6 +13,7 @@ from service.store.config import raise_config_version
 from service.store.events import add_events
 from service.store.inventory_rows import (
     find_unreachable,
+    list_lost_devices,
     load_nodes,
     set_devices_found,
     set_devices_lost,
@@ -75,20 +76,18 @@ def lose_devices(fence: PoolFence, lost: Mapping[Seat, Holder], *, now: datetime
     """Something that is not in the books sits there (T1). True if that is new."""
     if not lost:
         return False
-    rows = [(node_id, device, lost_note(holder)) for (node_id, device), holder in lost.items()]
     with fence.transaction() as conn:
+        known = list_lost_devices(conn, fence.pool_id)
+        rows = [(*seat, lost_note(holder)) for seat, holder in lost.items() if seat not in known]
+        if not rows:
+            return False
+        # Before anything else is locked, as every change of the configuration does it (L2).
+        raise_config_version(conn)
         new = set_devices_lost(conn, rows, now=now)
-        if new:
-            raise_config_version(conn)
-            add_events(
-                conn,
-                (
-                    device_event(
-                        Kind.DEVICE_LOST, node_id, device, at=now, note=lost_note(lost[node_id, device])
-                    )
-                    for node_id, device in new
-                ),
-            )
+        add_events(
+            conn,
+            (device_event(Kind.DEVICE_LOST, *seat, at=now, note=lost_note(lost[seat])) for seat in new),
+        )
     return bool(new)
 
 
@@ -97,8 +96,8 @@ def find_devices(fence: PoolFence, found: Sequence[Seat], *, now: datetime) -> b
     if not found:
         return False
     with fence.transaction() as conn:
-        set_devices_found(conn, found)
         raise_config_version(conn)
+        set_devices_found(conn, found)
         add_events(
             conn, (device_event(Kind.DEVICE_FOUND, node_id, device, at=now) for node_id, device in found)
         )

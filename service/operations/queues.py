@@ -16,6 +16,7 @@ from service.domain.principal import Principal
 from service.domain.queue import Order, Quota, Stop
 from service.domain.status import Cause, Status
 from service.operations.evict import evict_units
+from service.operations.transactions import in_transaction
 from service.store import queues as store
 from service.store.config import raise_config_version
 from service.store.events import add_events
@@ -75,12 +76,15 @@ def create_queue(
 ) -> None:
     """Raises Conflict if the name is taken and InvalidRequest if a nominal quota is above its limit."""
     _check_quota(quota)
-    with engine.begin() as conn:
+
+    def work(conn: Connection) -> None:
         raise_config_version(conn)
         if store.find_queue(conn, name) is not None:
             raise Conflict(f"Queue {name}: {NAME_TAKEN}", errors=[FieldError("name", NAME_TAKEN)])
         store.add_queue(conn, name=name, tenant=tenant, order=order, stop=stop, quota=quota, now=now)
         add_events(conn, [_changed(name, "created", actor=actor, now=now)])
+
+    in_transaction(engine, work)
 
 
 def change_queue(
@@ -90,7 +94,8 @@ def change_queue(
 
     Raises NotFound, and InvalidRequest if a nominal quota would be above its limit.
     """
-    with engine.begin() as conn:
+
+    def work(conn: Connection) -> frozenset[int]:
         raise_config_version(conn)
         queue = store.find_queue(conn, name, is_locked=True)
         if queue is None:
@@ -103,10 +108,13 @@ def change_queue(
         add_events(conn, [_changed(name, "changed", actor=actor, now=now)])
         return _drain(conn, after, actor=actor, now=now)
 
+    return in_transaction(engine, work)
+
 
 def delete_queue(engine: Engine, name: str, *, actor: str, now: datetime) -> None:
     """Raises NotFound, and Conflict while a group of the queue waits or lives."""
-    with engine.begin() as conn:
+
+    def work(conn: Connection) -> None:
         raise_config_version(conn)
         queue = store.find_queue(conn, name, is_locked=True)
         if queue is None:
@@ -116,6 +124,8 @@ def delete_queue(engine: Engine, name: str, *, actor: str, now: datetime) -> Non
             raise Conflict(f"Queue {name} has {count} groups that have not ended. Cancel them first.")
         store.delete_queue(conn, queue.id, now=now)
         add_events(conn, [_changed(name, "deleted", actor=actor, now=now)])
+
+    in_transaction(engine, work)
 
 
 def _drain(conn: Connection, queue: QueueRecord, *, actor: str, now: datetime) -> frozenset[int]:

@@ -53,67 +53,79 @@ def register_nodes(
     """Write what is new about the pool's nodes, within the caller's fenced transaction.
 
     A node that is not reported any more is not ready; nodes and devices are never deleted here. A node
-    with another boot id has none of its old processes: its lost devices are found (X5). The
-    configuration is a new one, and events are written, only if something changed.
+    that is ready with another boot id than a device was lost in has nothing left of it: the device is
+    found (X5). The configuration is a new one, and events are written, only if something changed.
     """
     known = load_nodes(conn, pool_id)
     refused = find_foreign_names(
         conn, pool_id, (r.values.name for r in reports if r.values.name not in known)
     )
     taken = [report for report in reports if report.values.name not in refused]
-    events = [
-        *_register_new(conn, pool_id, [r for r in taken if r.values.name not in known], now=now),
-        *(
-            event
-            for report in taken
-            if report.values.name in known
-            for event in _register_known(conn, known[report.values.name], report, now=now)
-        ),
-        *_mark_absent(conn, known, {report.values.name for report in taken}, now=now),
-    ]
-    if events:
-        add_events(conn, events)
+    changes = _changes(known, taken)
+    if changes:
+        # Before any node is locked, as an operator's change does it; the other order deadlocks. What
+        # was read stays true: only the pool's dispatcher writes these columns.
         raise_config_version(conn)
-    return Registered(has_changed=bool(events), refused=refused)
+        add_events(conn, _write(conn, pool_id, changes, now=now))
+    return Registered(has_changed=bool(changes), refused=refused)
 
 
-def _register_new(
-    conn: Connection, pool_id: int, reports: Sequence[ReportedNode], *, now: datetime
-) -> list[Event]:
-    if not reports:
-        return []
-    ids = add_nodes(conn, pool_id, [report.values for report in reports], now=now)
-    for report in reports:
-        set_devices(conn, ids[report.values.name], report.devices)
-    return [
-        _event(_state_kind(report.values), ids[report.values.name], report.values.name, now)
-        for report in reports
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Change:
+    """What is new of one node; `known` None: all of it."""
+
+    known: NodeRow | None
+    values: NodeValues
+    devices: Sequence[DeviceRow] = ()
+    found: Sequence[int] = ()
+
+    def __bool__(self) -> bool:
+        return self.has_news or bool(self.found)
+
+    @property
+    def has_news(self) -> bool:
+        return self.known is None or self.values != _values_of(self.known) or bool(self.devices)
+
+
+def _changes(known: Mapping[str, NodeRow], reports: Sequence[ReportedNode]) -> list[_Change]:
+    named = {report.values.name for report in reports}
+    changes = [_change(known.get(report.values.name), report) for report in reports]
+    changes += [
+        _Change(known=node, values=_values_of(node, is_ready=False))
+        for name, node in known.items()
+        if name not in named
     ]
+    return [change for change in changes if change]
 
 
-def _register_known(conn: Connection, node: NodeRow, report: ReportedNode, *, now: datetime) -> list[Event]:
+def _change(node: NodeRow | None, report: ReportedNode) -> _Change:
+    if node is None:
+        return _Change(known=None, values=report.values, devices=report.devices)
+    return _Change(
+        known=node,
+        values=report.values,
+        devices=_changed_devices(node, report.devices),
+        found=_found_by_boot(node, report.values.boot_id) if report.values.is_ready else (),
+    )
+
+
+def _write(conn: Connection, pool_id: int, changes: Sequence[_Change], *, now: datetime) -> list[Event]:
+    new = [change.values for change in changes if change.known is None]
+    ids = add_nodes(conn, pool_id, new, now=now) if new else {}
     events: list[Event] = []
-    before = _values_of(node)
-    if before != report.values:
-        set_node(conn, node.id, report.values, now=now)
-        events.append(_event(_state_kind(report.values), node.id, node.name, now))
-    changed = _changed_devices(node, report.devices)
-    if changed:
-        set_devices(conn, node.id, changed)
-        if not events:
-            events.append(_event(_state_kind(report.values), node.id, node.name, now))
-    if report.values.boot_id != node.boot_id and report.values.is_ready:
-        events.extend(_find_lost(conn, node, report.values.boot_id, now=now))
+    for change in changes:
+        node_id = ids[change.values.name] if change.known is None else change.known.id
+        if change.known is not None and change.values != _values_of(change.known):
+            set_node(conn, node_id, change.values, now=now)
+        if change.devices:
+            set_devices(conn, node_id, change.devices)
+        if change.has_news:
+            events.append(_event(_state_kind(change.values), node_id, change.values.name, now))
+        events += [device_event(Kind.DEVICE_FOUND, node_id, index, at=now) for index in change.found]
+    found = [(change.known.id, index) for change in changes if change.known for index in change.found]
+    if found:
+        set_devices_found(conn, found)
     return events
-
-
-def _mark_absent(
-    conn: Connection, known: Mapping[str, NodeRow], named: set[str], *, now: datetime
-) -> list[Event]:
-    absent = [node for name, node in known.items() if name not in named and node.is_ready]
-    for node in absent:
-        set_node(conn, node.id, _values_of(node, is_ready=False), now=now)
-    return [_event(Kind.NODE_DOWN, node.id, node.name, now) for node in absent]
 
 
 def _changed_devices(node: NodeRow, devices: Sequence[DeviceRow]) -> list[DeviceRow]:
@@ -138,16 +150,16 @@ def _changed_devices(node: NodeRow, devices: Sequence[DeviceRow]) -> list[Device
     return changed + gone
 
 
-def _find_lost(conn: Connection, node: NodeRow, boot_id: str | None, *, now: datetime) -> list[Event]:
-    found = [
-        (node.id, index)
+def _found_by_boot(node: NodeRow, boot_id: str | None) -> list[int]:
+    """Devices that were lost in another boot. The first report of that boot may have come while the
+    node was not ready, so it is not the change that counts."""
+    return [
+        index
         for index, device in node.devices.items()
-        if device.lost_at is not None and device.lost_boot_id != boot_id
+        if device.lost_at is not None
+        and None not in (boot_id, device.lost_boot_id)
+        and device.lost_boot_id != boot_id
     ]
-    if not found:
-        return []
-    set_devices_found(conn, found)
-    return [device_event(Kind.DEVICE_FOUND, node_id, device, at=now) for node_id, device in found]
 
 
 def device_event(kind: Kind, node_id: int, device: int, *, at: datetime, note: str | None = None) -> Event:

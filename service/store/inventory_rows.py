@@ -184,6 +184,18 @@ def set_devices_lost(
     return [(row.node_id, row.device) for row in rows]
 
 
+def list_lost_devices(conn: Connection, pool_id: int) -> frozenset[tuple[int, int]]:
+    """(node, device) of every lost device of the pool."""
+    rows = conn.execute(
+        text(
+            "SELECT d.node_id, d.device FROM devices d JOIN nodes n ON n.id = d.node_id"
+            " WHERE n.pool_id = :pool_id AND d.lost_at IS NOT NULL"
+        ),
+        {"pool_id": pool_id},
+    )
+    return frozenset((row.node_id, row.device) for row in rows)
+
+
 def set_devices_found(conn: Connection, devices: Sequence[tuple[int, int]]) -> None:
     """What sat there is gone."""
     conn.execute(

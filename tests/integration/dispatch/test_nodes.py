@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, Engine, text
 
+from service.operations.dispatch import PoolFence
+from service.operations.pool_state import Seat, commit_nodes, find_devices, lose_devices
 from service.operations.register_nodes import Registered, register_nodes
+from service.store.config import raise_config_version
 from service.store.inventory_rows import ensure_pool, load_nodes
+from service.store.nodes import set_cordon
 from tests.integration.dispatch.site import START, Site, node
 from workers.launchers.base import NodeReport
 from workers.reconcile import reported_node
@@ -135,6 +141,71 @@ def test_another_boot_finds_only_devices_that_were_lost_before_it(conn: Connecti
     report(conn, pool, replace(node("n1", 2), boot_id="b2"))
     assert load_nodes(conn, pool)["n1"].lost_devices == frozenset()
     assert kinds(conn)[-2:] == ["DeviceFound", "DeviceFound"]
+
+
+def test_another_boot_that_was_first_seen_not_ready_finds_them_too(conn: Connection, pool: int) -> None:
+    booted = replace(node("n1", 2), boot_id="b2")
+    report(conn, pool, replace(node("n1", 2), boot_id="b1"))
+    conn.execute(
+        text("UPDATE devices SET lost_at = :at, lost_note = '1/1/1', lost_boot_id = 'b1'"), {"at": START}
+    )
+    report(conn, pool, replace(booted, is_ready=False))
+    assert len(load_nodes(conn, pool)["n1"].lost_devices) == 2
+
+    report(conn, pool, booted)
+
+    assert load_nodes(conn, pool)["n1"].lost_devices == frozenset()
+
+
+def test_a_boot_that_is_not_known_finds_nothing(conn: Connection, pool: int) -> None:
+    report(conn, pool, replace(node("n1", 2), boot_id="b1"))
+    conn.execute(
+        text("UPDATE devices SET lost_at = :at, lost_note = '1/1/1', lost_boot_id = 'b1'"), {"at": START}
+    )
+    report(conn, pool, node("n1", 2))
+    assert len(load_nodes(conn, pool)["n1"].lost_devices) == 2
+
+
+def change_devices(fence: PoolFence, seat: Seat) -> None:
+    commit_nodes(fence, [reported_node(replace(node("n1", 2), cpus_milli=1))], now=START)
+
+
+def lose(fence: PoolFence, seat: Seat) -> None:
+    lose_devices(fence, {seat: (1, 1, 1)}, now=START)
+
+
+def find(fence: PoolFence, seat: Seat) -> None:
+    find_devices(fence, [seat], now=START)
+
+
+@pytest.mark.parametrize("change", [change_devices, lose, find])
+def test_a_dispatchers_change_and_an_operators_lock_in_one_order(
+    site: Site, engine: Engine, change: Callable[[PoolFence, Seat], None]
+) -> None:
+    """The version first, then nodes and devices: the other order deadlocks with a cordon."""
+    node_id = site.node_ids()["n1"]
+    pool_id, epoch = site.dispatcher.pool_id, site.dispatcher.epoch
+    assert pool_id is not None
+    assert epoch is not None
+    with engine.connect() as own, engine.connect() as operator, ThreadPoolExecutor(1) as pool:
+        pid = own.execute(text("SELECT pg_backend_pid()")).scalar_one()
+        own.rollback()
+        with operator.begin():
+            raise_config_version(operator)
+            changing = pool.submit(change, PoolFence(own, pool_id, epoch), (node_id, 0))
+            wait_for_lock(site, pid)
+            operator.execute(text("SET LOCAL lock_timeout = '1s'"))
+            set_cordon(operator, node_id, is_cordoned=True, drain_at=None)
+            operator.execute(text("UPDATE devices SET is_healthy = is_healthy"))
+        changing.result(timeout=30)
+
+
+def wait_for_lock(site: Site, pid: int) -> None:
+    for _ in range(300):
+        if site.rows("SELECT pid FROM pg_locks WHERE pid = :pid AND NOT granted", pid=pid):
+            return
+        time.sleep(0.05)
+    raise AssertionError("nothing waits for a lock")
 
 
 def test_a_node_that_goes_down_before_the_start_gives_the_places_back(engine: Engine, tmp_path: Path) -> None:
