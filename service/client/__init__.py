@@ -7,12 +7,27 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from service.client.errors import ApiError, ClientError, Unintelligible, Unreachable
+from service.client.errors import (
+    AddressWrong,
+    ApiError,
+    ClientError,
+    Unintelligible,
+    Unreachable,
+    Unsendable,
+)
 
 if TYPE_CHECKING:
     from service.client.client import Client
 
-__all__ = ["ApiError", "Client", "ClientError", "Unintelligible", "Unreachable"]
+__all__ = [
+    "AddressWrong",
+    "ApiError",
+    "Client",
+    "ClientError",
+    "Unintelligible",
+    "Unreachable",
+    "Unsendable",
+]
 
 
 def __getattr__(name: str) -> object:

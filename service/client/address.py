@@ -8,6 +8,9 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import urlsplit
+
+from service.client.errors import AddressWrong
 
 DEFAULT_URL = "http://127.0.0.1:8420"
 
@@ -18,18 +21,29 @@ URL_FILE = "server.url"
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """`url` without a path; `key` None asks without one."""
+    """`url` without a path; `key` None asks without one. Raises AddressWrong."""
 
     url: str
     key: str | None = field(default=None, repr=False)
 
+    def __post_init__(self) -> None:
+        _parse(self.url)
+        # A header takes no line break, and what is beyond ASCII would be sent in one of many ways.
+        if self.key is not None and not (self.key.isascii() and self.key.isprintable()):
+            raise AddressWrong("the key (MUSTER_API_KEY) has characters that no key has")
+
 
 def find_address(environ: Mapping[str, str], *, url: str | None = None, data: Path | None = None) -> Address:
     """The address that `url`, MUSTER_URL or the running stack of the data folder names; the key of
-    MUSTER_API_KEY, else the admin's key of the data folder."""
+    MUSTER_API_KEY, else, for that stack alone, the admin's key of the data folder. Raises AddressWrong."""
     data = data or find_data_folder(environ)
-    url = url or environ.get("MUSTER_URL") or _read_own(data / URL_FILE) or DEFAULT_URL
-    return Address(url.rstrip("/"), environ.get("MUSTER_API_KEY") or read_admin_key(data))
+    stack = _read_own(data / URL_FILE)
+    url = url or environ.get("MUSTER_URL") or stack or DEFAULT_URL
+    key = environ.get("MUSTER_API_KEY")
+    if not key and stack and _origin(url) == _origin(stack):
+        # Sent anywhere else it would make whoever listens there an admin here.
+        key = read_admin_key(data)
+    return Address(url.rstrip("/"), key or None)
 
 
 def find_data_folder(environ: Mapping[str, str]) -> Path:
@@ -52,6 +66,23 @@ def read_admin_key(data: Path) -> str | None:
     return _read_own(data / ADMIN_KEY_FILE)
 
 
+def _origin(url: str) -> tuple[str, str, int | None]:
+    """Scheme, host and port; the names of this machine are one."""
+    scheme, host, port = _parse(url)
+    return scheme, "127.0.0.1" if host == "localhost" else host, port
+
+
+def _parse(url: str) -> tuple[str, str, int | None]:
+    try:
+        parts = urlsplit(url)
+        port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
+    except ValueError as error:
+        raise AddressWrong(f"{url!r} is not the address of a server: {error}") from None
+    if parts.scheme not in {"http", "https"} or not parts.hostname or not url.isprintable():
+        raise AddressWrong(f"{url!r} is not the address of a server, such as {DEFAULT_URL}")
+    return parts.scheme, parts.hostname, port
+
+
 def _can_be_made(folder: Path) -> bool:
     nearest = next(path for path in (folder, *folder.parents) if path.exists())
     return nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK)
@@ -64,5 +95,5 @@ def _read_own(path: Path) -> str | None:
         if not stat.S_ISREG(found.st_mode) or found.st_uid not in {os.geteuid(), 0}:
             return None
         return path.read_text(encoding="utf-8").strip() or None
-    except OSError:
+    except (OSError, UnicodeDecodeError):
         return None

@@ -18,6 +18,18 @@ class Unreachable(ClientError):
         self.url = url
 
 
+class AddressWrong(ClientError):
+    """The URL or the key cannot be one. The message never holds the key."""
+
+
+class Unsendable(ClientError):
+    """A value of a request has no form in JSON. `path` names it: `roles[0].cpus`; empty for the whole."""
+
+    def __init__(self, path: str, fact: str) -> None:
+        super().__init__(f"{path}: {fact}" if path else fact)
+        self.path = path
+
+
 class Unintelligible(ClientError):
     """Who answers is no Muster server, or one of another version."""
 
