@@ -13,6 +13,8 @@ import rich_click as click
 import yaml
 
 from service.cli import exits
+from service.client.body import check_body
+from service.client.errors import Unsendable
 
 
 class FileWrong(click.ClickException):
@@ -58,7 +60,13 @@ def read_group_file(path: str) -> GroupFile:
 
 def parse_group_file(text: str, *, name: str) -> GroupFile:
     """Take a text apart. Raises FileWrong that begins with `name`."""
-    documents = _documents(text, name)
+    try:
+        documents = _documents(text, name)
+        check_body(documents[0] if len(documents) == 1 else documents)
+    except RecursionError:
+        raise FileWrong(f"{name}: too many values lie in one another") from None
+    except Unsendable as error:
+        raise FileWrong(f"{name}: {error}") from None
     if len(documents) == 1 and isinstance(documents[0], list):
         return GroupFile(_mappings(documents[0], name), is_batch=True)
     return GroupFile(_mappings(documents, name), is_batch=len(documents) > 1)
@@ -73,11 +81,12 @@ def _documents(text: str, name: str) -> list[object]:
         # YAML may begin with a brace too.
         try:
             return _yaml_documents(text)
-        except yaml.YAMLError:
+        except (yaml.YAMLError, ValueError):
             raise FileWrong(f"{name} is no JSON: {json_error}") from None
     try:
         documents = _yaml_documents(text)
-    except yaml.YAMLError as error:
+    # A ValueError: a number of thousands of digits.
+    except (yaml.YAMLError, ValueError) as error:
         raise FileWrong(f"{name} is no YAML: {_one_line(error)}") from None
     if not documents:
         raise FileWrong(f"{name} holds no group")
@@ -105,5 +114,5 @@ def _kind(value: object) -> str:
     )
 
 
-def _one_line(error: yaml.YAMLError) -> str:
+def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import rich_click as click
 from service.cli import exits
 from service.cli.lazy import LazyGroup
 from service.cli.session import Session
-from service.client.errors import ApiError, ClientError, Unreachable
+from service.client.errors import AddressWrong, ApiError, ClientError, Unreachable, Unsendable
 
 _COMMANDS = "service.cli.commands"
 
@@ -74,7 +75,8 @@ def cli(ctx: click.Context, url: str | None, data: Path | None, is_json: bool, n
     """Admit GPU jobs by the whole group.
 
     A group gets every member that it needs, or holds nothing and is told why. GROUP is an id, the start
-    or the end of an id, or a name. The key is MUSTER_API_KEY, else the admin's key of the data folder.
+    or the end of an id, or a name. The key is MUSTER_API_KEY, else, for the stack of the data folder, the
+    admin's key that lies there.
     """
     ctx.obj = Session(environ=os.environ, url=url, data=data, is_json=is_json, has_color=not no_color)
 
@@ -100,6 +102,10 @@ def run(arguments: Sequence[str]) -> int:
         return exits.OK
     except ClientError as error:
         return _report(error)
+    except Exception as error:  # noqa: BLE001 - 1 would say that a group failed
+        traceback.print_exc()
+        _complain(f"{type(error).__name__}: {error}")
+        return exits.BROKEN
     return result if isinstance(result, int) else exits.OK
 
 
@@ -109,12 +115,14 @@ def _report(error: ClientError) -> int:
         return exits.NO_SERVER
     if isinstance(error, ApiError):
         _complain(str(error))
+        if error.status == 401:
+            click.echo("MUSTER_API_KEY takes a key of this server.", err=True)
         for wrong in error.errors:
             if wrong.message not in str(error):
                 click.echo(f"  {wrong.field}: {wrong.message}", err=True)
         return exits.of_status(error.status)
     _complain(str(error))
-    return exits.BROKEN
+    return exits.USAGE if isinstance(error, AddressWrong | Unsendable) else exits.BROKEN
 
 
 def _complain(text: str) -> None:

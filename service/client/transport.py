@@ -12,7 +12,8 @@ import httpx2
 import msgspec
 
 from service.client.address import Address
-from service.client.errors import ApiError, Unintelligible, Unreachable, WrongField
+from service.client.body import encode_body
+from service.client.errors import AddressWrong, ApiError, Unintelligible, Unreachable, WrongField
 
 T = TypeVar("T")
 
@@ -34,14 +35,17 @@ class _Problem(msgspec.Struct):
 
 
 class Transport:
-    """One connection pool to one server. Not to be shared between threads."""
+    """One connection pool to one server. Not to be shared between threads. Raises AddressWrong."""
 
     def __init__(self, address: Address) -> None:
         self.url = address.url
         headers = {"Authorization": f"Bearer {address.key}"} if address.key else {}
-        self._http = httpx2.Client(
-            base_url=address.url, headers=headers, timeout=TIMEOUT, trust_env=not _is_local(address.url)
-        )
+        try:
+            self._http = httpx2.Client(
+                base_url=address.url, headers=headers, timeout=TIMEOUT, trust_env=not _is_local(address.url)
+            )
+        except httpx2.InvalidURL as error:
+            raise AddressWrong(f"{address.url!r} is not the address of a server: {error}") from None
 
     def close(self) -> None:
         self._http.close()
@@ -60,9 +64,9 @@ class Transport:
         """Send and decode the answer as `kind`.
 
         A request that may be repeated without harm is, a few times, when the connection breaks or the
-        server says "not now". Raises ApiError, Unreachable or Unintelligible.
+        server says "not now". Raises ApiError, Unreachable, Unintelligible or Unsendable.
         """
-        content = None if body is None else msgspec.json.encode(body)
+        content = None if body is None else encode_body(body)
         given = {**(headers or {}), **({} if content is None else {"Content-Type": "application/json"})}
         request = self._http.build_request(
             method, path, params=_present(query or {}), content=content, headers=given

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,14 @@ def test_values_mean_what_json_would_take_them_for(written: str, meant: object) 
     assert type(value) is type(meant)
 
 
+def _many_aliases() -> str:
+    """Eight short lines of YAML that are ten to the eighth values."""
+    lines = ["a: &a [x,x,x,x,x,x,x,x,x,x]"]
+    for old, new in itertools.pairwise("abcdefgh"):
+        lines.append(f"{new}: &{new} [{','.join([f'*{old}'] * 10)}]")
+    return "\n".join(lines)
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
@@ -72,6 +81,19 @@ def test_values_mean_what_json_would_take_them_for(written: str, meant: object) 
         ("name: a\n---\n[1]\n", "group 2 is no mapping of fields, but a list"),
         ("name: [a\n", "line 2"),
         ('{"name": "a"', "no JSON"),
+        ("name: a\ntime_limit: .inf\n", "time_limit: is not a finite number"),
+        ("name: a\n---\nroles: [{cpus: -.INF}]\n", "[1].roles[0].cpus: is not a finite number"),
+        ('{"cpus": NaN}', "cpus: is not a finite number"),
+        ('{"cpus": 1e999}', "cpus: is not a finite number"),
+        ('{"name": "\\ud800"}', "name: holds half a character"),
+        ("priority: 99999999999999999999", "priority: is a number of more than 64 bits"),
+        ("priority: " + "9" * 5000, "digits"),
+        ('{"priority": ' + "9" * 5000 + "}", "no JSON"),
+        ("[" * 100_000, "lie in one another"),
+        ('{"a":' * 100_000, "lie in one another"),
+        ("a: " + "[" * 5000, "lie in one another"),
+        ("a: &x [*x]\n", "lie in one another"),
+        (_many_aliases(), "more than 2000000 values"),
     ],
 )
 def test_a_broken_file_is_named_with_what_is_wrong(text: str, said: str) -> None:

@@ -9,7 +9,7 @@ import time
 import msgspec
 import pytest
 
-from service.client import ApiError, Client, Unintelligible, Unreachable
+from service.client import ApiError, Client, Unintelligible, Unreachable, Unsendable
 from service.client.address import Address
 from service.client.groups import GroupBrief
 from tests.unit.client.scripted import Answer, serving
@@ -202,3 +202,19 @@ def test_a_log_is_read_to_its_end_in_parts() -> None:
     with serving(*parts) as (server, client):
         assert b"".join(client.members("g").logs(0)) == b"abcde"
     assert "offset=3" in server.asked[1].path
+
+
+@pytest.mark.parametrize("amount", [float("inf"), float("nan"), 1 << 70])
+def test_a_limit_that_would_become_none_is_not_sent(amount: float) -> None:
+    with (
+        serving(Answer(body=QUEUE)) as (server, client),
+        pytest.raises(Unsendable, match=r"^limit\.cpus: is "),
+    ):
+        client.queues.update("q", {"limit": {"cpus": amount}})
+    assert server.asked == []
+
+
+def test_what_json_has_no_form_for_is_not_sent() -> None:
+    with serving(Answer(body=QUEUE)) as (server, client), pytest.raises(Unsendable):
+        client.submit({"name": object()})
+    assert server.asked == []
