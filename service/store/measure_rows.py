@@ -89,24 +89,28 @@ def read_admit_seconds(conn: Connection, *, since: datetime) -> list[float]:
 
 def read_release_seconds(conn: Connection, *, since: datetime) -> list[float]:
     """From the decision to end an attempt to its places being free, of those that were freed since
-    then. The decision is its eviction, or the end of its last member."""
+    then. The decision is its eviction, or the end of its last member; one that is not among the newest
+    events any more is left out. All attempts in one pass: a look at its group's events for each would
+    cost the square of the members."""
     return _seconds(
         conn,
-        "SELECT extract(epoch FROM e.at - decided.at) AS seconds FROM newest e CROSS JOIN LATERAL ("
-        "  SELECT coalesce(max(before.at) FILTER (WHERE before.kind = 'Evicting'), max(before.at)) AS at"
-        "  FROM events before"
-        "  WHERE before.group_id = e.group_id AND before.unit_id = e.unit_id"
-        "    AND before.attempt = e.attempt AND before.kind IN ('Evicting', 'MemberEnded')"
-        ") decided WHERE e.kind IN ('Succeeded', 'Failed', 'Cancelled', 'Requeued')"
-        " AND decided.at IS NOT NULL",
+        "SELECT extract(epoch FROM freed_at - coalesce(evicted_at, last_end_at)) AS seconds FROM ("
+        "  SELECT max(at) FILTER (WHERE kind = 'Evicting') AS evicted_at,"
+        "         max(at) FILTER (WHERE kind = 'MemberEnded') AS last_end_at,"
+        "         max(at) FILTER (WHERE kind NOT IN ('Evicting', 'MemberEnded')) AS freed_at"
+        "  FROM last WHERE kind IN"
+        "    ('Evicting', 'MemberEnded', 'Succeeded', 'Failed', 'Cancelled', 'Requeued')"
+        "  GROUP BY unit_id, attempt"
+        ") attempt WHERE freed_at > :since AND coalesce(evicted_at, last_end_at) IS NOT NULL",
         since=since,
     )
 
 
 def _seconds(conn: Connection, query: str, *, since: datetime) -> list[float]:
+    """`query` may read `last`, the newest events, and `newest`, those of them since then."""
     newest = (
-        f"WITH newest AS (SELECT * FROM (SELECT * FROM events ORDER BY id DESC LIMIT {_NEWEST_EVENTS}) last"  # noqa: S608
-        " WHERE last.at > :since) "
+        f"WITH last AS (SELECT * FROM events ORDER BY id DESC LIMIT {_NEWEST_EVENTS}),"  # noqa: S608
+        " newest AS (SELECT * FROM last WHERE at > :since) "
     )
     return [
         max(0.0, float(seconds)) for seconds in conn.execute(text(newest + query), {"since": since}).scalars()
