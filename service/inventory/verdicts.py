@@ -7,15 +7,19 @@ overwrites a newer one (P1). The order is packed: three flat arrays and one byte
 from __future__ import annotations
 
 from array import array
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from importlib.resources import files
+from typing import NamedTuple
 
 import msgspec
 import redis
 
 from service.admission.plan import Blocker, QueueVerdict, Waiting
 from service.inventory import keys
+
+#: Parts of a scope that come and go with nodes, while the blocker stays the same.
+_PASSING = frozenset({"nodes", "unavailable"})
 
 
 class PublishedQueue(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +89,7 @@ class Publisher:
         self._client = client
         source = files("service.inventory").joinpath("lua", "publish.lua").read_text()
         self._publish = client.register_script(source)
-        self._queues: dict[int, tuple[bytes, dict[object, datetime]]] = {}
+        self._queues: dict[int, _Known] = {}
         self._numbers: bytes | None = None
         self._left: tuple[int, int] | None = None
 
@@ -98,8 +102,10 @@ class Publisher:
         return epoch is not None and cycle is not None and (int(epoch), int(cycle)) == self._left
 
     def forget(self) -> None:
-        """Publish everything at the next call: after a takeover or a rebuild (L3, R4)."""
-        self._queues, self._numbers = {}, None
+        """Publish everything at the next call: after a takeover or a rebuild (L3, R4). Since when
+        blockers have stood is still true."""
+        self._queues = {queue_id: _Known(None, known.since) for queue_id, known in self._queues.items()}
+        self._numbers = None
 
     def publish(
         self,
@@ -112,13 +118,14 @@ class Publisher:
     ) -> int | None:
         """Replace what differs. `queues` names every queue that exists, also one where nothing
         waits. Returns how many values were replaced, None when a newer cycle has published."""
+        self._learn(queues.keys() - self._queues.keys())
         replaced: dict[str, bytes] = {}
-        known: dict[int, tuple[bytes, dict[object, datetime]]] = {}
+        known: dict[int, _Known] = {}
         for queue_id, queue_verdict in queues.items():
-            digest, since = self._compare(queue_id, queue_verdict, at)
-            known[queue_id] = digest, since
-            if queue_id not in self._queues or self._queues[queue_id][0] != digest:
-                value = _published(queue_verdict, since, epoch=epoch, cycle=cycle, at=at)
+            before = self._queues[queue_id]
+            now = known[queue_id] = _compare(queue_verdict, before, at)
+            if before.digest != now.digest:
+                value = _published(queue_verdict, now.since, epoch=epoch, cycle=cycle, at=at)
                 replaced[keys.verdict(queue_id)] = msgspec.msgpack.encode(value)
         replaced |= {keys.verdict(queue_id): b"" for queue_id in self._queues.keys() - queues.keys()}
         shared = msgspec.msgpack.encode(dict(sorted(numbers.items())))
@@ -133,13 +140,40 @@ class Publisher:
         self._queues, self._numbers = known, shared
         return len(replaced)
 
-    def _compare(
-        self, queue_id: int, verdict: QueueVerdict, at: datetime
-    ) -> tuple[bytes, dict[object, datetime]]:
-        """The value without its instants, and since when each of its blockers has stood."""
-        before = self._queues[queue_id][1] if queue_id in self._queues else {}
-        blockers = {_same(blocker) for blockers in verdict.verdicts for blocker in blockers}
-        return msgspec.msgpack.encode(verdict), {key: before.get(key, at) for key in blockers}
+    def _learn(self, queue_ids: Collection[int]) -> None:
+        """Since when the blockers of these queues have stood, as the leader before this one published
+        it: a takeover does not make a wait any shorter."""
+        names = [keys.verdict(queue_id) for queue_id in queue_ids]
+        values = self._client.mget(names) if names else []
+        for queue_id, value in zip(queue_ids, values, strict=True):
+            self._queues[queue_id] = _Known(None, {} if value is None else _since(_bytes(value)))
+
+
+class _Known(NamedTuple):
+    """A queue as it was published: its value without instants, None if it has to be published
+    again, and since when each of its blockers has stood."""
+
+    digest: bytes | None
+    since: Mapping[object, datetime]
+
+
+def _compare(verdict: QueueVerdict, before: _Known, at: datetime) -> _Known:
+    blockers = {_same(blocker) for blockers in verdict.verdicts for blocker in blockers}
+    return _Known(msgspec.msgpack.encode(verdict), {key: before.since.get(key, at) for key in blockers})
+
+
+def _since(value: bytes) -> dict[object, datetime]:
+    try:
+        queue = msgspec.msgpack.decode(value, type=PublishedQueue)
+    except msgspec.MsgspecError:
+        # Somebody else's value, or one of another version: it is about to be replaced anyway.
+        return {}
+    pairs = zip(queue.verdicts, queue.since, strict=True)
+    return {
+        _same(blocker): since
+        for blockers, instants in pairs
+        for blocker, since in zip(blockers, instants, strict=True)
+    }
 
 
 def read_queue(client: redis.Redis, queue_id: int) -> PublishedQueue | None:
@@ -172,8 +206,10 @@ def _published(
 
 
 def _same(blocker: Blocker) -> object:
-    """What makes two blockers of one queue the same one over time."""
-    return blocker.code, blocker.need, tuple(sorted(blocker.scope.items()))
+    """What makes two blockers of one queue the same one over time: not how many nodes are up, or
+    which ones are down."""
+    scope = ((name, value) for name, value in blocker.scope.items() if name not in _PASSING)
+    return blocker.code, blocker.need, tuple(sorted(scope))
 
 
 def _longs(packed: bytes) -> array[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -9,6 +10,7 @@ import redis
 
 from service.admission.plan import Blocker, QueueVerdict, Waiting
 from service.domain.reasons import Code
+from service.inventory import keys
 from service.inventory.client import make_client
 from service.inventory.verdicts import Publisher, read_numbers, read_queue
 
@@ -105,3 +107,48 @@ def test_since_tells_how_long_a_blocker_has_stood(client: redis.Redis) -> None:
     queue = read_queue(client, 1)
     assert queue is not None
     assert queue.since == ((T0 + timedelta(seconds=5), T0 + timedelta(seconds=1)),)
+
+
+@pytest.fixture
+def since_one(client: redis.Redis) -> Publisher:
+    """It has said of queue 1 what stands there since the first second."""
+    publisher = Publisher(client)
+    publish(publisher, verdict(1, 11), cycle=1)
+    return publisher
+
+
+def since(client: redis.Redis) -> tuple[tuple[datetime, ...], ...]:
+    queue = read_queue(client, 1)
+    assert queue is not None
+    return queue.since
+
+
+@pytest.mark.parametrize("is_emptied", [False, True])
+def test_publishing_all_again_makes_no_wait_shorter(
+    client: redis.Redis, since_one: Publisher, is_emptied: bool
+) -> None:
+    if is_emptied:
+        client.flushall()
+    since_one.forget()
+    assert publish(since_one, verdict(1, 11), cycle=9) == 2
+    assert since(client) == ((T0 + timedelta(seconds=1),),)
+
+
+def test_the_next_leader_goes_on_from_what_was_published(client: redis.Redis, since_one: Publisher) -> None:
+    following = Publisher(client)
+    assert publish(following, verdict(1, 11, blockers=(QUOTA, SHORT)), verdict(2, 21), cycle=5, epoch=2) == 3
+    assert since(client) == ((T0 + timedelta(seconds=5), T0 + timedelta(seconds=1)),)
+
+
+def test_nodes_that_come_and_go_begin_no_new_wait(client: redis.Redis) -> None:
+    publisher = Publisher(client)
+    for second, nodes in ((1, "4"), (2, "5")):
+        short = replace(SHORT, scope={"flavor": "mx", "nodes": nodes})
+        assert publish(publisher, verdict(1, 11, blockers=(short,)), cycle=second)
+    assert since(client) == ((T0 + timedelta(seconds=1),),)
+
+
+def test_a_value_of_another_version_is_replaced(client: redis.Redis) -> None:
+    client.set(keys.verdict(1), b"\x93garbage")
+    assert publish(Publisher(client), verdict(1, 11), cycle=3) == 2
+    assert since(client) == ((T0 + timedelta(seconds=3),),)

@@ -11,6 +11,7 @@ from service.domain.unit import unit_id
 from service.inventory import keys
 from service.inventory.ledger import Ledger
 from service.inventory.verdicts import read_queue
+from tests.integration.leader.conftest import MakeLeader
 from tests.integration.leader.site import START, Site, bump, gang, independent
 from workers.admission import Leader
 
@@ -165,3 +166,26 @@ def test_a_new_node_is_in_the_ledger_before_anything_is_reserved_on_it(
     state = Ledger(client).read()
     assert state is not None
     assert {node for node, _ in state.holders()} == {*site.node_ids, added}
+
+
+def test_a_wait_grows_over_rebuilds_and_takeovers(
+    site: Site, make_leader: MakeLeader, client: redis.Redis, clock: VirtualClock
+) -> None:
+    site.submit(spec=gang(2, 8))
+    [waits] = site.submit(spec=gang(2, 8))
+    first = make_leader("w1")
+    first.run_cycle()
+    for name in ("w1", "w2"):
+        first.close()
+        clock.advance(3600)
+        first = make_leader(name)
+        first.run_cycle()
+        # A new node has the ledger rebuilt.
+        site.add_node(f"for-{name}", gpus=0)
+        clock.advance(3600)
+        first.run_cycle()
+        published = read_queue(client, site.queue_id)
+        assert published is not None
+        assert published.verdict_for(waits) is not None
+        assert published.since == ((START,),)
+        assert published.epoch > 1
