@@ -197,6 +197,7 @@ def unit_view(attempt: LiveAttempt, faults: Faults, *, is_launched: bool) -> Uni
         restarts_used=attempt.restarts_used,
         refused_dispatches=attempt.refused_dispatches,
         failed_nodes=attempt.failed_nodes,
+        infrastructure_losses=attempt.infrastructure_losses,
         start_deadline_at=attempt.start_deadline_at,
         time_limit_at=attempt.time_limit_at,
         seat_deadline_at=attempt.seat_deadline_at,

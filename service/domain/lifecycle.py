@@ -7,7 +7,7 @@ nothing does. The rules, in the order in which they are looked at, are the archi
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from math import inf
@@ -17,6 +17,10 @@ from service.domain.status import Cause, Status
 
 #: After infrastructure failures on so many different nodes a unit is queued again, held.
 NODES_BEFORE_HOLD = 3
+
+#: At so many infrastructure failures within one attempt, wherever, a unit leaves its places: what
+#: fails there again and again is not waited for in place.
+LOSSES_BEFORE_REQUEUE = 3
 
 #: The wait after a refused dispatch doubles, at most so often.
 _MAX_DOUBLINGS = 6
@@ -77,14 +81,17 @@ class Policy:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitView:
     """The unit and its attempt. `is_launched`: the present generation was handed to the launcher
-    and is not being stopped. `loss_cause` and `loss_message` tell why it is Recovering.
-    `down_nodes`: nodes of its places that are not ready."""
+    and is not being stopped. `infrastructure_losses`: how often this attempt has started again in place
+    for no fault of its own. `start_deadline_at` None: it has none, or has been Running in this attempt.
+    `loss_cause` and `loss_message` tell why it is Recovering. `down_nodes`: nodes of its places that
+    are not ready."""
 
     status: Status
     is_launched: bool
     restarts_used: int = 0
     refused_dispatches: int = 0
     failed_nodes: tuple[int, ...] = ()
+    infrastructure_losses: int = 0
     start_deadline_at: datetime | None = None
     time_limit_at: datetime | None = None
     seat_deadline_at: datetime | None = None
@@ -140,7 +147,9 @@ def decide(
     """What happens to a unit in Admitted, Starting, Running or Recovering."""
     if unit.status is Status.EVICTING:
         return None
-    # 1. What the members say comes before any deadline: what ended well before it was stopped, ended well.
+    # 1. What the members say comes before any deadline: what ended well ended well, also if nobody had
+    # looked when the deadline passed. An eviction that was committed before anybody looked stands: there
+    # is no edge from Evicting to Succeeded.
     if unit.is_launched:
         verdict = _judge_members(unit, policy, members, now=now)
         if isinstance(verdict, Succeed | Evict | Recover):
@@ -277,23 +286,7 @@ def _judge_infrastructure(
     who = f"Member {which} was" if len(lost) == 1 else f"Members {which} were"
     why = next((f": {member.detail}" for member in lost if member.detail), "")
     message = f"{who} lost with {names}{why}"
-    if policy.on_member_loss is OnMemberLoss.FAIL:
-        return Evict(target=Status.FAILED, cause=Cause.INFRASTRUCTURE, message=message, failed_nodes=nodes)
-    failed = set(unit.failed_nodes) | set(nodes)
-    if len(failed) >= NODES_BEFORE_HOLD:
-        return Evict(
-            target=Status.PENDING,
-            cause=Cause.INFRASTRUCTURE,
-            message=f"On hold: its members were lost on {len(failed)} different nodes. {message}",
-            is_held=True,
-            failed_nodes=nodes,
-        )
-    return Recover(
-        cause=Cause.INFRASTRUCTURE,
-        message=message,
-        seat_deadline_at=_seat_deadline(unit, policy, now),
-        failed_nodes=nodes,
-    )
+    return _restart_elsewhere_or_in_place(unit, policy, message=message, nodes=nodes, now=now)
 
 
 def _judge_stopped(
@@ -303,10 +296,29 @@ def _judge_stopped(
     them. That is neither their fault nor a node's."""
     which = ", ".join(str(member.member) for member in failed)
     message = f"Member {which} was stopped from outside"
+    return _restart_elsewhere_or_in_place(unit, policy, message=message, nodes=(), now=now)
+
+
+def _restart_elsewhere_or_in_place(
+    unit: UnitView, policy: Policy, *, message: str, nodes: tuple[int, ...], now: datetime
+) -> Decision:
+    """Infrastructure failed it: no restart is used up. In place, unless that keeps failing."""
+    evict = Evict(target=Status.PENDING, cause=Cause.INFRASTRUCTURE, message=message, failed_nodes=nodes)
     if policy.on_member_loss is OnMemberLoss.FAIL:
-        return Evict(target=Status.FAILED, cause=Cause.INFRASTRUCTURE, message=message)
+        return replace(evict, target=Status.FAILED)
+    failed = set(unit.failed_nodes) | set(nodes)
+    if nodes and len(failed) >= NODES_BEFORE_HOLD:
+        held = f"On hold: its members were lost on {len(failed)} different nodes. {message}"
+        return replace(evict, message=held, is_held=True)
+    losses = unit.infrastructure_losses + 1
+    if losses >= LOSSES_BEFORE_REQUEUE:
+        often = f"It failed {losses} times in these places through no fault of its own. {message}"
+        return replace(evict, message=often, backoff_seconds=policy.backoff_seconds)
     return Recover(
-        cause=Cause.INFRASTRUCTURE, message=message, seat_deadline_at=_seat_deadline(unit, policy, now)
+        cause=Cause.INFRASTRUCTURE,
+        message=message,
+        seat_deadline_at=_seat_deadline(unit, policy, now),
+        failed_nodes=nodes,
     )
 
 
@@ -329,6 +341,10 @@ def _restarts(policy: Policy) -> str:
 
 
 # ---------------------------------------------------------------- deadlines
+#: Recovering too, if it came there from Starting: a start in place sets no deadline back.
+_BEFORE_RUNNING = (Status.ADMITTED, Status.STARTING, Status.RECOVERING)
+
+
 def _judge_deadlines(unit: UnitView, policy: Policy, *, is_running_now: bool, now: datetime) -> Evict | None:
     if _is_over(unit.time_limit_at, now):
         return Evict(
@@ -346,16 +362,16 @@ def _judge_deadlines(unit: UnitView, policy: Policy, *, is_running_now: bool, no
             + (f" {unit.loss_message}" if unit.loss_message else ""),
             backoff_seconds=policy.backoff_seconds,
         )
-    if unit.status in (Status.ADMITTED, Status.STARTING) and _is_over(unit.start_deadline_at, now):
+    if unit.status in _BEFORE_RUNNING and _is_over(unit.start_deadline_at, now):
         return _judge_start_timeout(unit, policy)
     return None
 
 
 def _judge_start_timeout(unit: UnitView, policy: Policy) -> Evict:
     """A start that takes too long counts as a restart, unless the platform is to blame: a node went
-    down, or the launcher never had the unit."""
+    down or failed it, or the launcher never had the unit."""
     message = "It was not running before its start timeout, which runs from admission."
-    if unit.down_nodes or not unit.is_launched:
+    if unit.down_nodes or not unit.is_launched or unit.loss_cause is Cause.INFRASTRUCTURE:
         return Evict(
             target=Status.PENDING,
             cause=Cause.INFRASTRUCTURE,

@@ -31,12 +31,12 @@ from service.store.attempts import (
     LiveAttempt,
     Recovery,
     add_failed_nodes,
-    advance_units,
     lock_units,
     mark_launched,
     next_generation,
     set_recovering,
     set_running,
+    set_starting,
 )
 from service.store.closing import (
     AttemptOutcome,
@@ -214,7 +214,7 @@ def _advance(conn: Connection, decided: Sequence[tuple[LiveAttempt, Advance]], n
     starting = [attempt.unit_id for attempt, to in decided if to.to is Status.STARTING]
     running = [attempt.unit_id for attempt, to in decided if to.to is Status.RUNNING]
     if starting:
-        advance_units(conn, starting, status=Status.STARTING)
+        set_starting(conn, starting)
     if running:
         set_running(conn, running, now=now)
     return [event for attempt, to in decided for event in status_events(attempt, to.to, now)]
@@ -310,7 +310,7 @@ def _close(conn: Connection, closed: Sequence[Closed], present: Present, now: da
         return []
     events = _lose_devices(conn, ended, now)
     releases = [_release(c, present[c.attempt.unit_id], now) for c in ended]
-    release_attempts(conn, releases)
+    release_attempts(conn, releases, now=now)
     erase_secrets(conn, {c.attempt.group_id for c in ended})
     for c, release in zip(ended, releases, strict=True):
         if c.success is not None:

@@ -37,6 +37,7 @@ class LiveAttempt:
     restarts_used: int
     refused_dispatches: int
     failed_nodes: tuple[int, ...]
+    infrastructure_losses: int
     on_member_loss: str
     max_restarts: int
     backoff_seconds: int
@@ -135,19 +136,27 @@ def lock_units(conn: Connection, unit_ids: Collection[int]) -> dict[int, Row[Any
     return {row.unit_id: row for row in conn.execute(_LOCK_UNITS, {"ids": ids})}
 
 
-def advance_units(conn: Connection, unit_ids: Sequence[int], *, status: Status) -> None:
+def set_starting(conn: Connection, unit_ids: Sequence[int]) -> None:
     """Locked units are now Starting."""
     conn.execute(
         text(
-            "UPDATE units SET status = :status, version = version + 1 WHERE id = ANY(CAST(:ids AS bigint[]))"
+            "UPDATE units SET status = 'Starting', version = version + 1"
+            " WHERE id = ANY(CAST(:ids AS bigint[]))"
         ),
-        {"ids": list(unit_ids), "status": status.value},
+        {"ids": list(unit_ids)},
     )
 
 
 def set_running(conn: Connection, unit_ids: Sequence[int], *, now: datetime) -> None:
-    """Locked units are now Running: their start and seat deadlines are met."""
-    advance_units(conn, unit_ids, status=Status.RUNNING)
+    """Locked units are now Running: their start and seat deadlines are met, and what their launcher
+    refused before is over."""
+    conn.execute(
+        text(
+            "UPDATE units SET status = 'Running', version = version + 1, refused_dispatches = 0"
+            " WHERE id = ANY(CAST(:ids AS bigint[]))"
+        ),
+        {"ids": list(unit_ids)},
+    )
     conn.execute(
         text(
             "UPDATE attempts SET running_at = COALESCE(running_at, :now), start_deadline_at = NULL,"
@@ -246,17 +255,17 @@ def _columns(rows: Sequence[Sequence[Any]], count: int) -> list[list[Any]]:
 #: The columns of `_SELECT`, in its order.
 _FIELDS = (
     "unit_id", "group_id", "group_name", "is_gang", "attempt", "generation", "version", "status", "dispatch",
-    "places", "admitted_at", "restarts_used", "refused_dispatches", "failed_nodes", "on_member_loss",
-    "max_restarts", "backoff_seconds", "seat_timeout_seconds", "grace_seconds", "start_deadline_at",
-    "time_limit_at", "seat_deadline_at", "stop_at", "kill_at", "evict_target", "evict_cause",
-    "evict_message", "evict_backoff_seconds",
+    "places", "admitted_at", "restarts_used", "refused_dispatches", "failed_nodes", "infrastructure_losses",
+    "on_member_loss", "max_restarts", "backoff_seconds", "seat_timeout_seconds", "grace_seconds",
+    "start_deadline_at", "time_limit_at", "seat_deadline_at", "stop_at", "kill_at", "evict_target",
+    "evict_cause", "evict_message", "evict_backoff_seconds",
 )  # fmt: skip
 
 _SELECT = """
     SELECT a.unit_id, a.group_id, g.name AS group_name, g.scheduling = 'gang' AS is_gang, a.attempt,
            a.generation, u.version, u.status, a.dispatch, a.places, a.admitted_at, u.restarts_used,
-           u.refused_dispatches, u.failed_nodes, g.on_member_loss, g.max_restarts, g.backoff_seconds,
-           g.seat_timeout_seconds, g.grace_seconds, a.start_deadline_at, a.time_limit_at,
+           u.refused_dispatches, u.failed_nodes, a.infrastructure_losses, g.on_member_loss, g.max_restarts,
+           g.backoff_seconds, g.seat_timeout_seconds, g.grace_seconds, a.start_deadline_at, a.time_limit_at,
            a.seat_deadline_at, a.stop_at, a.kill_at, a.evict_target, a.evict_cause, a.evict_message,
            a.evict_backoff_seconds
     FROM attempts a JOIN units u ON u.id = a.unit_id JOIN groups g ON g.id = a.group_id
@@ -304,7 +313,8 @@ _LOCK_UNITS = text("""
 _SET_RECOVERING = text("""
     UPDATE attempts a
     SET dispatch = 'Closing', seat_deadline_at = v.seat, kill_at = v.kill, evict_cause = v.cause,
-        evict_message = v.message
+        evict_message = v.message,
+        infrastructure_losses = infrastructure_losses + (v.cause = 'Infrastructure')::int
     FROM unnest(CAST(:ids AS bigint[]), CAST(:causes AS text[]), CAST(:messages AS text[]),
                 CAST(:seats AS timestamptz[]), CAST(:kills AS timestamptz[]))
          AS v (unit_id, cause, message, seat, kill)

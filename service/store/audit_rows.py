@@ -34,15 +34,15 @@ def load_group_names(conn: Connection, group_ids: Collection[int]) -> dict[int, 
 def load_closed_at(
     conn: Connection, attempts: Collection[tuple[int, int]]
 ) -> dict[tuple[int, int], datetime]:
-    """When these (unit, attempt) were closed, as far as they were."""
+    """When the ends of these (unit, attempt) were committed, as far as they were (R5)."""
     rows = conn.execute(
         text(
-            "SELECT unit_id, attempt, ended_at FROM closed_attempts WHERE (unit_id, attempt) IN"
+            "SELECT unit_id, attempt, closed_at FROM closed_attempts WHERE (unit_id, attempt) IN"
             " (SELECT * FROM unnest(CAST(:units AS bigint[]), CAST(:attempts AS int[])))"
         ),
         {"units": [unit for unit, _ in attempts], "attempts": [attempt for _, attempt in attempts]},
     )
-    return {(row.unit_id, row.attempt): row.ended_at for row in rows}
+    return {(row.unit_id, row.attempt): row.closed_at for row in rows}
 
 
 def load_generations(conn: Connection) -> dict[tuple[int, int], tuple[int, datetime | None]]:

@@ -91,7 +91,7 @@ def set_cancelling(conn: Connection, unit_ids: Sequence[int], *, message: str) -
     )
 
 
-def release_attempts(conn: Connection, releases: Sequence[ReleasedUnit]) -> None:
+def release_attempts(conn: Connection, releases: Sequence[ReleasedUnit], *, now: datetime) -> None:
     """Charge the usage of locked, closed attempts once, end their holds, and give each unit the status
     that its end leads to."""
     ids = [release.unit_id for release in releases]
@@ -103,6 +103,7 @@ def release_attempts(conn: Connection, releases: Sequence[ReleasedUnit]) -> None
             "causes": [release.cause.value if release.cause else None for release in releases],
             "ends": [release.ended_at for release in releases],
             "gpus": [release.gpus for release in releases],
+            "now": now,
         },
     )
     conn.execute(text("DELETE FROM attempts WHERE unit_id = ANY(CAST(:ids AS bigint[]))"), {"ids": ids})
@@ -135,7 +136,8 @@ _EVICT_ATTEMPTS = text("""
 _EVICT_UNITS = text("""
     UPDATE units u
     SET status = 'Evicting', version = version + 1, restarts_used = u.restarts_used + v.restarts,
-        refused_dispatches = u.refused_dispatches + v.refusals, is_held = u.is_held OR v.held
+        refused_dispatches = CASE v.refusals WHEN 0 THEN 0 ELSE u.refused_dispatches + v.refusals END,
+        is_held = u.is_held OR v.held
     FROM unnest(CAST(:ids AS bigint[]), CAST(:restarts AS int[]), CAST(:refusals AS int[]),
                 CAST(:holds AS boolean[])) AS v (unit_id, restarts, refusals, held)
     WHERE u.id = v.unit_id
@@ -143,9 +145,10 @@ _EVICT_UNITS = text("""
 
 _CHARGE = text("""
     INSERT INTO closed_attempts (unit_id, attempt, group_id, queue_id, generation, dispatches, places,
-                                 usage, admitted_at, running_at, ended_at, outcome, cause, gpu_seconds)
+                                 usage, admitted_at, running_at, ended_at, closed_at, outcome, cause,
+                                 gpu_seconds)
     SELECT a.unit_id, a.attempt, a.group_id, a.queue_id, a.generation, a.dispatches, a.places, a.usage,
-           a.admitted_at, a.running_at, v.ended_at, v.outcome, v.cause,
+           a.admitted_at, a.running_at, v.ended_at, CAST(:now AS timestamptz), v.outcome, v.cause,
            v.gpus * GREATEST(0, extract(epoch FROM v.ended_at - a.admitted_at))
     FROM unnest(CAST(:ids AS bigint[]), CAST(:outcomes AS text[]), CAST(:causes AS text[]),
                 CAST(:ends AS timestamptz[]), CAST(:gpus AS int[]))

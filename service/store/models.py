@@ -274,6 +274,13 @@ attempts = Table(
     Column(
         "dispatches", Integer, nullable=False, comment="how often this attempt was handed to its launcher"
     ),
+    Column(
+        "infrastructure_losses",
+        Integer,
+        nullable=False,
+        server_default="0",
+        comment="restarts in place that were nobody's fault",
+    ),
     _instant("admitted_at", nullable=False),
     _instant("running_at"),
     _instant("start_deadline_at"),
@@ -329,6 +336,7 @@ closed_attempts = Table(
     _instant("admitted_at", nullable=False),
     _instant("running_at"),
     _instant("ended_at", nullable=False),
+    Column("closed_at", DateTime(timezone=True), nullable=False, comment="when its end was committed"),
     Column("outcome", Text, nullable=False),
     Column("cause", Text),
     Column("gpu_seconds", Float, nullable=False),

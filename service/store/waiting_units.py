@@ -87,8 +87,9 @@ def hold_units(conn: Connection, units: Sequence[LockedUnit], *, message: str) -
 
 
 def release_units(conn: Connection, units: Sequence[LockedUnit]) -> None:
-    """Let these locked units be admitted again."""
-    _update(conn, units, "is_held = false, message = NULL", {})
+    """Let these locked units be admitted again. What held them is looked into: the nodes that failed
+    them before count no more."""
+    _update(conn, units, "is_held = false, message = NULL, failed_nodes = '{}'", {})
 
 
 def _copy_range(conn: Connection, unit: LockedUnit, pieces: Sequence[tuple[int, int]]) -> None:

@@ -191,11 +191,11 @@ def unit_of(engine: Engine, group: str) -> int:
 
 
 def close_attempt(engine: Engine, unit: int, at: datetime) -> None:
-    """What a dispatcher commits when an attempt has ended."""
+    """What a dispatcher commits at that instant, however long ago the last member ended."""
     closed = (
         "INSERT INTO closed_attempts SELECT unit_id, attempt, group_id, queue_id, generation, dispatches,"
-        " places, usage, admitted_at, running_at, :at, 'Succeeded', NULL, 0 FROM attempts"
-        " WHERE unit_id = :unit"
+        " places, usage, admitted_at, running_at, :at - interval '1 hour', :at, 'Succeeded', NULL, 0"
+        " FROM attempts WHERE unit_id = :unit"
     )
     statements = (
         closed,

@@ -44,6 +44,21 @@ def test_start_timeout_with_restarts_used_up_fails(site: Site) -> None:
     assert site.status(unit) == "Failed"
 
 
+def test_start_timeout_goes_on_over_a_start_in_place(site: Site) -> None:
+    site.cluster.behave("g1", is_ready=False)
+    unit = site.admit("g1", [("n1", (0,))], start_timeout_seconds=100, seat_timeout_seconds=1000)
+    site.pass_at(1)
+    site.cluster.end("g1", exit_code=1)
+    site.pass_at(2)
+    assert (site.status(unit), site.live(unit)) == ("Recovering", 1)
+
+    site.pass_at(101)
+
+    row = site.unit(unit)
+    assert (row.status, row.attempt, row.restarts_used) == ("Pending", 2, 2)
+    assert "start timeout" in row.message
+
+
 def test_start_timeout_of_what_the_launcher_never_had_is_the_platforms(site: Site) -> None:
     unit = site.admit("g1", [("n1", (0,))], start_timeout_seconds=100, max_restarts=0)
     site.cluster.set_reachable("p1", is_reachable=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from service.domain.group import OnMemberLoss
 from service.operations.member_logs import log_path
+from service.store.waiting_units import lock_group_units, release_units
 from tests.integration.dispatch.site import Site
 from workers.launchers.base import MemberKey
 from workers.launchers.simulated_cluster import Exit
@@ -167,6 +168,75 @@ def test_losses_on_three_nodes_put_the_group_on_hold(site: Site) -> None:
     assert (row.status, row.is_held, row.attempt) == ("Pending", True, 2)
     assert "three" in row.message or "3 different nodes" in row.message
     assert site.held() == 0
+
+
+def test_a_release_forgets_the_nodes_that_led_to_the_hold(site: Site) -> None:
+    unit = site.admit("g1", [("n1", (0,))])
+    with site.engine.begin() as conn:
+        conn.exec_driver_sql(
+            "UPDATE units SET status = 'Pending', is_held = true, failed_nodes = '{9001,9002,9003}'"
+        )
+        release_units(conn, lock_group_units(conn, unit.group_id))
+        conn.exec_driver_sql("UPDATE units SET status = 'Admitted'")
+    site.pass_at(1)
+
+    site.cluster.node_down("n1")
+    site.pass_at(2)
+
+    row = site.unit(unit)
+    assert (row.status, row.is_held, row.failed_nodes) == ("Recovering", False, [site.node_ids()["n1"]])
+
+
+def test_the_third_loss_in_the_same_places_costs_the_attempt(site: Site) -> None:
+    unit = site.admit("g1", [("n1", (0,))], max_restarts=0, backoff_seconds=30)
+    site.pass_at(1)
+    for second in (10, 20):
+        site.cluster.node_down("n1")
+        site.pass_at(second)
+        site.cluster.node_up("n1")
+        site.pass_at(second + 1)
+        assert (site.status(unit), site.unit(unit).attempt) == ("Running", 1)
+
+    site.cluster.node_down("n1")
+    site.pass_at(30)
+
+    row = site.unit(unit)
+    assert (row.status, row.attempt, row.restarts_used, row.cause) == ("Pending", 2, 0, "Infrastructure")
+    assert (row.is_held, (row.backoff_until - site.clock.now()).total_seconds()) == (False, 30)
+
+
+def test_refusals_are_counted_in_a_row(site: Site) -> None:
+    unit = site.admit("g1", [("n1", (0,))])
+    site.cluster.behave("g1", refuses=True, message="no driver")
+    site.pass_at(1)
+    site.clock.advance(1000)
+    site.admit_again(unit, [("n1", (0,))])
+    site.pass_at(1002)
+    assert site.unit(unit).refused_dispatches == 2
+
+    site.cluster.behave("g1", refuses=False)
+    site.clock.advance(1000)
+    site.admit_again(unit, [("n1", (0,))])
+    site.pass_at(2003)
+
+    assert (site.status(unit), site.unit(unit).refused_dispatches) == ("Running", 0)
+
+
+def test_a_refusal_is_no_reason_any_more_once_something_else_ended_the_attempt(site: Site) -> None:
+    unit = site.admit("g1", [("n1", (0,))])
+    site.cluster.behave("g1", refuses=True, message="no driver")
+    site.pass_at(1)
+    site.cluster.behave("g1", refuses=False, is_ready=False)
+    site.clock.advance(1000)
+    site.admit_again(unit, [("n1", (0,))])
+    with site.engine.begin() as conn:
+        conn.exec_driver_sql("UPDATE attempts SET start_deadline_at = admitted_at + interval '1 second'")
+
+    site.pass_at(1010)
+
+    row = site.unit(unit)
+    assert (row.status, row.attempt, row.refused_dispatches) == ("Pending", 3, 0)
+    assert "start timeout" in row.message
 
 
 def test_a_failure_of_one_independent_member_touches_no_other(site: Site) -> None:

@@ -44,6 +44,7 @@ def test_members_that_end_well_one_by_one_end_the_unit_once(site: Site) -> None:
     assert site.rings > rings
     closed = site.rows("SELECT * FROM closed_attempts")
     assert [(row.outcome, row.gpu_seconds, row.generation) for row in closed] == [("Succeeded", 20.0, 1)]
+    assert closed[0].closed_at == site.clock.now()
     assert site.rows("SELECT secrets FROM group_specs")[0].secrets is None
     assert site.events(unit) == ["Starting", "Running", "MemberEnded", "MemberEnded", "Succeeded"]
 
