@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import TypedDict
 
 from workers.embedded.folders import ServerUser
+from workers.embedded.log_file import open_log
 
 _POLL_SECONDS = 0.02
-_LOG_LIMIT_BYTES = 10_000_000
-_LOG_TAIL_BYTES = 4_000
 
 
 class Rights(TypedDict):
@@ -42,8 +41,7 @@ def spawn(command: Sequence[str | Path], *, user: ServerUser, log: Path) -> subp
 
     What it writes is appended to `log`, which its owner alone can read.
     """
-    _rotate(log)
-    output = os.open(log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    output = open_log(log)
     try:
         return subprocess.Popen(
             command,
@@ -89,19 +87,3 @@ def stop(process: subprocess.Popen[bytes], *signals: signal.Signals, grace_secon
         except subprocess.TimeoutExpired:
             continue
     process.wait()
-
-
-def log_size(log: Path) -> int:
-    """Count the bytes that a server's log holds so far."""
-    return log.stat().st_size if log.exists() else 0
-
-
-def read_tail(log: Path, *, since: int = 0) -> str:
-    """Read the end of what a server has written behind the first `since` bytes of its log."""
-    written = log.read_bytes()[since:] if log.exists() else b""
-    return written[-_LOG_TAIL_BYTES:].decode(errors="replace").strip()
-
-
-def _rotate(log: Path) -> None:
-    if log_size(log) > _LOG_LIMIT_BYTES:
-        log.replace(log.with_name(f"{log.name}.1"))

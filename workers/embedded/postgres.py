@@ -24,6 +24,7 @@ from workers.embedded.folders import (
     unprivileged_user,
 )
 from workers.embedded.identity import find_identity
+from workers.embedded.log_file import log_size, read_tail
 from workers.embedded.program import find_postgres
 from workers.embedded.record import erase_record, find_leftover, write_record
 
@@ -83,11 +84,11 @@ class PostgresServer:
         command = _command(data_dir, programs, socket_folder=socket_folder, settings=settings)
         deadline = time.monotonic() + _START_SECONDS
         while True:
-            written = child.log_size(data_dir / "server.log")
+            written = log_size(data_dir / "server.log")
             server = cls._try_start(command, data_dir, socket_folder=socket_folder, user=user)
             if server.is_running:
                 return server
-            tail = child.read_tail(server.log, since=written)
+            tail = read_tail(server.log, since=written)
             if _STILL_ENDING not in tail or time.monotonic() > deadline:
                 raise child.ServerFailed(f"PostgreSQL did not start:\n{tail}")
             time.sleep(_RETRY_SECONDS)

@@ -18,6 +18,7 @@ from redis.retry import Retry
 from workers.embedded import child
 from workers.embedded.folders import ServerUser, choose_socket_folder, make_private_folder
 from workers.embedded.identity import find_identity
+from workers.embedded.log_file import log_size, read_tail
 from workers.embedded.program import find_valkey
 from workers.embedded.record import erase_record, find_leftover, write_record
 
@@ -73,7 +74,7 @@ class ValkeyServer:
         make_private_folder(data_dir, user)
         socket = choose_socket_folder(socket_dir / "valkey", _SOCKET, user=user) / _SOCKET
         configuration = _write_configuration(data_dir, socket, options={**DEFAULT_OPTIONS, **(options or {})})
-        written = child.log_size(data_dir / "server.log")
+        written = log_size(data_dir / "server.log")
         process = child.spawn(
             [program or find_valkey(), configuration], user=user, log=data_dir / "server.log"
         )
@@ -82,7 +83,7 @@ class ValkeyServer:
                 write_record(data_dir, identity, stop_signal=signal.SIGTERM)
             server = cls(process, data_dir, socket)
             if not child.wait_until(server.answers, process, seconds=_START_SECONDS):
-                tail = child.read_tail(server.log, since=written)
+                tail = read_tail(server.log, since=written)
                 raise child.ServerFailed(f"Valkey did not start:\n{tail}")
         except BaseException:
             child.stop(process, signal.SIGTERM, grace_seconds=_STOP_SECONDS)

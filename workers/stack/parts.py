@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Protocol
 
 from workers.embedded.postgres import PostgresServer
@@ -16,6 +17,9 @@ class Part(Protocol):
 
     @property
     def name(self) -> str: ...
+
+    @property
+    def log(self) -> Path: ...
 
     @property
     def pid(self) -> int | None: ...

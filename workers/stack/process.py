@@ -11,10 +11,10 @@ from pathlib import Path
 
 from workers.embedded import child
 from workers.embedded.identity import find_identity
+from workers.embedded.log_file import log_size, open_log, read_tail
 from workers.embedded.record import end_leftover, erase_record, write_record
 from workers.stack.errors import StackFailed
 
-_LOG_LIMIT_BYTES = 10_000_000
 _GRACE_SECONDS = 15.0
 
 
@@ -48,7 +48,7 @@ class ServiceProcess:
 
     def run(self, *, seconds: float) -> None:
         """Run the process to its end. Raises StackFailed, with the end of its log, unless it ends well."""
-        written = child.log_size(self.log)
+        written = log_size(self.log)
         self.start()
         assert self._process is not None
         try:
@@ -58,7 +58,7 @@ class ServiceProcess:
         finally:
             self.stop()
         if code != 0:
-            tail = child.read_tail(self.log, since=written)
+            tail = read_tail(self.log, since=written)
             raise StackFailed(f"`muster {self.name}` {describe_end(code)}:\n{tail}")
 
     def stop(self) -> None:
@@ -74,15 +74,14 @@ class ServiceProcess:
     def last_words(self) -> str:
         """How the process ended, and the line that says why, if there is one."""
         code = self._process.poll() if self._process else None
-        lines = child.read_tail(self.log).splitlines()
+        lines = read_tail(self.log).splitlines()
         # What was logged in order is no last word; what the interpreter says when it gives up is.
         is_told = code and code > 0 and lines and not lines[-1].startswith("{")
         return f"{describe_end(code)}: {lines[-1]}" if is_told else describe_end(code)
 
     def _spawn(self) -> subprocess.Popen[bytes]:
-        if child.log_size(self.log) > _LOG_LIMIT_BYTES:
-            self.log.replace(self.log.with_name(f"{self.log.name}.1"))
-        output = os.open(self.log, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        self.log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        output = open_log(self.log)
         try:
             # -P: a folder `service` where the caller stands is not ours.
             return subprocess.Popen(

@@ -22,6 +22,7 @@ class ServerPart:
         self, name: str, kind: type[PostgresServer] | type[ValkeyServer], *, data: Path, sockets: Path
     ) -> None:
         self.name = name
+        self.log = data / "server.log"
         self._kind = kind
         self._data = data
         self._sockets = sockets

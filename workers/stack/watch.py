@@ -1,4 +1,4 @@
-"""Starts again what died, with growing pauses."""
+"""Starts again what died, with growing pauses, and keeps the logs within bounds."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from workers.embedded.log_file import bound_log
 from workers.stack.errors import StackFailed
 from workers.stack.journal import Journal
 from workers.stack.parts import Part
@@ -14,6 +15,8 @@ from workers.stack.parts import Part
 _LOOK_SECONDS = 0.1
 _FIRST_PAUSE_SECONDS = 0.2
 _LONGEST_PAUSE_SECONDS = 10.0
+#: After a fault of the watching itself, so that it does not fill the journal.
+_FAULT_PAUSE_SECONDS = 1.0
 #: Who lived so long is well again.
 _WELL_SECONDS = 30.0
 
@@ -47,9 +50,18 @@ class Watch:
     def _run(self) -> None:
         while not self._is_over.wait(_LOOK_SECONDS):
             for each in self._watched:
-                self._look(each, time.monotonic())
+                self._look_safely(each)
+
+    def _look_safely(self, each: _Watched) -> None:
+        """Whatever goes wrong with one part, it is looked at again, and so are the others."""
+        try:
+            self._look(each, time.monotonic())
+        except Exception as error:  # noqa: BLE001 - without this thread nothing is started again
+            self._journal.write(f"watching {each.part.name} failed: {error!r}", level="error")
+            self._is_over.wait(_FAULT_PAUSE_SECONDS)
 
     def _look(self, each: _Watched, now: float) -> None:
+        bound_log(each.part.log)
         if each.due is None and not each.part.is_running:
             self._plan_start(each, now)
         elif each.due is not None and now >= each.due:

@@ -36,6 +36,15 @@ def test_what_is_older_than_seven_days_is_dropped(bench: Bench) -> None:
     assert log_path(bench.data, live).exists()
 
 
+def test_the_logs_of_the_stack_stay(bench: Bench) -> None:
+    service = bench.data / "logs" / "service"
+    service.mkdir(parents=True)
+    (service / "api.log").write_text("quiet for long\n")
+    known = KnownMembers(bench.layout)
+    sweep(bench.data, known, now=SystemClock().now() + KEPT + timedelta(days=1))
+    assert (service / "api.log").read_text() == "quiet for long\n"
+
+
 def test_a_forgotten_member_leaves_tombstone_and_log(bench: Bench) -> None:
     key = bench.run("print('kept')")
     wait_for_end(bench.launcher, key)

@@ -31,8 +31,9 @@ def sweep(data: Path, known: KnownMembers, *, now: datetime) -> bool:
 
 
 def _list_log_folders(data: Path) -> list[Path]:
+    """Those of units. What the stack itself writes lies beside them and is not ours to drop."""
     logs = data / "logs"
-    return list(logs.iterdir()) if logs.is_dir() else []
+    return [folder for folder in logs.iterdir() if folder.name.isdecimal()] if logs.is_dir() else []
 
 
 def _newest_change(folder: Path) -> float:
