@@ -2,25 +2,42 @@
 
 from __future__ import annotations
 
-import json
+import logging
+import os
 import signal
 import time
 from dataclasses import asdict
 from pathlib import Path
 
+import msgspec
 import psutil
 
 from workers.embedded.identity import ProcessIdentity, is_alive
 
 RECORD = "server.json"
+#: Read by people at a terminal: without a set-up the standard library writes warnings to standard error.
+_log = logging.getLogger(__name__)
 _POLL_SECONDS = 0.02
 
 
+class _Record(msgspec.Struct):
+    boot_id: str
+    pid: int
+    start: str
+    stop_signal: str
+
+
 def write_record(data_dir: Path, identity: ProcessIdentity, *, stop_signal: signal.Signals) -> None:
-    """Write who serves `data_dir`, whole or not at all."""
-    text = json.dumps(asdict(identity) | {"stop_signal": stop_signal.name})
+    """Write who serves `data_dir`, whole or not at all, also when the machine loses its power.
+
+    The folder is not synced: after that nobody runs, and a record that is missing says just this.
+    """
+    content = msgspec.json.encode(_Record(**asdict(identity), stop_signal=stop_signal.name))
     draft = data_dir / f"{RECORD}.new"
-    draft.write_text(text)
+    with draft.open("wb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
     draft.replace(data_dir / RECORD)
 
 
@@ -43,6 +60,7 @@ def end_leftover(data_dir: Path, *, grace_seconds: float = 30.0) -> bool:
     """
     found = _read(data_dir)
     if found is None:
+        erase_record(data_dir)
         return False
     identity, stop_signal = found
     was_alive = is_alive(identity)
@@ -53,12 +71,23 @@ def end_leftover(data_dir: Path, *, grace_seconds: float = 30.0) -> bool:
 
 
 def _read(data_dir: Path) -> tuple[ProcessIdentity, signal.Signals] | None:
+    """None without a record, and for one that cannot be read: who it meant is unknown.
+
+    What such a one meant is not looked for by other means: nobody is signalled who was not recorded. A
+    server that lives on holds its own lock, and the next start says so.
+    """
+    path = data_dir / RECORD
     try:
-        fields = json.loads((data_dir / RECORD).read_text())
+        record = msgspec.json.decode(path.read_bytes(), type=_Record)
+        stop_signal = signal.Signals[record.stop_signal]
     except FileNotFoundError:
         return None
-    stop_signal = signal.Signals[fields.pop("stop_signal")]
-    return ProcessIdentity(**fields), stop_signal
+    except (msgspec.MsgspecError, UnicodeDecodeError, KeyError) as error:
+        _log.warning(
+            "%s cannot be read (%s): whether the process that it meant still runs is unknown", path, error
+        )
+        return None
+    return ProcessIdentity(record.boot_id, record.pid, record.start), stop_signal
 
 
 def _end(identity: ProcessIdentity, stop_signal: signal.Signals, *, grace_seconds: float) -> bool:

@@ -132,6 +132,29 @@ def test_a_record_is_one_json_object(tmp_path: Path, bystander: subprocess.Popen
     }
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b'{"boot_id": "b", "pi',
+        b"\x00\x00",
+        b"[]",
+        b'"\xff"',
+        b'{"boot_id": "b", "pid": "1", "start": "1", "stop_signal": "SIGINT"}',
+        b'{"boot_id": "b", "pid": 1, "start": "1", "stop_signal": "SIGNOT"}',
+        b'{"boot_id": "b", "pid": 1, "start": "1"}',
+    ],
+)
+def test_a_record_that_cannot_be_read_stops_nobody(
+    tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "server.json").write_bytes(content)
+    assert find_leftover(tmp_path) is None
+    assert f"{tmp_path}/server.json cannot be read" in caplog.text
+    assert end_leftover(tmp_path) is False
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_nobody_is_found_under_a_pid_that_is_free() -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait()
