@@ -10,10 +10,11 @@ PY := $(VENV)/bin/python
 STAMP := $(VENV)/installed
 SOURCES := $(wildcard service workers simulation migrations examples bench scripts tests)
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 
 .PHONY: help
 help: ## List the targets
-	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) $(if $(wildcard bench),,| grep -v '^  bench|') | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
+	@sed -n 's/^\([a-z][a-z-]*\):.*## \(.*\)/  \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-18s %s\n", $$1, $$2}'
 
 .PHONY: setup
 setup: $(STAMP) ## Make .venv with everything (PYTHON=/path/to/python3 to choose)
@@ -66,11 +67,9 @@ openapi: $(STAMP) ## Write openapi/openapi.json from the code
 migrate: $(STAMP) ## Bring the database of MUSTER_DATABASE_URL to the newest schema
 	@$(VENV)/bin/muster migrate
 
-ifneq ($(wildcard bench),)
 .PHONY: bench
-bench: $(STAMP) ## Measure and compare with the limits
-	@$(PY) -m bench
-endif
+bench: $(STAMP) ## Measure, store and compare with the limits (BENCH_ARGS='cycle --scale 0.2' to choose)
+	@$(PY) -m bench $(BENCH_ARGS)
 
 .PHONY: requirements
 requirements: $(STAMP) ## Pin requirements/*.txt anew from pyproject.toml

@@ -1,0 +1,1 @@
+"""Measurements of Muster: each module one idea, each result a file, and a page that shows them."""

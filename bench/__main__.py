@@ -1,0 +1,83 @@
+"""`python -m bench [NAME ...]`: run benchmarks, store what they found, and write the page."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from types import FrameType
+from typing import NoReturn
+
+from bench import cycle, local, submit, turnover
+from bench.machine import describe_machine, load_average
+from bench.readme import write_readme
+from bench.results import Result, Stored, write_stored
+from bench.servers import short_folder
+
+#: In the order in which they run; the value runs one at full or at a shorter length.
+BENCHMARKS: Mapping[str, Callable[[float], Result]] = {
+    "cycle": cycle.run,
+    "submit": submit.run,
+    "turnover": turnover.run,
+    "local": local.run,
+}
+
+
+def main() -> int:
+    """0 if every limit is kept or `--no-limits` was given, else 1."""
+    options = _parse()
+    # A benchmark that is told to stop ends its servers.
+    signal.signal(signal.SIGTERM, _stop)
+    is_kept = True
+    for name in options.names or BENCHMARKS:
+        stored = _run(name, options.scale)
+        is_kept &= _show(stored)
+        if not options.dry:
+            write_stored(stored)
+    if not options.dry:
+        write_readme()
+    return 0 if is_kept or options.no_limits else 1
+
+
+def _run(name: str, scale: float) -> Stored:
+    print(f"{name} ...", flush=True)
+    before, began_at = load_average(), time.monotonic()
+    result = BENCHMARKS[name](scale)
+    took = time.monotonic() - began_at
+    with short_folder() as folder:
+        machine = describe_machine(folder)
+    return Stored(result=result, machine=machine, load_average=before, took_seconds=round(took, 1))
+
+
+def _show(stored: Stored) -> bool:
+    is_kept = True
+    for figure in (*stored.result.figures, *stored.result.parts):
+        verdict = {True: "kept", False: "NOT KEPT", None: ""}[figure.is_kept]
+        limit = figure.at_most if figure.at_most is not None else figure.at_least
+        told = "" if limit is None else f"  (limit {limit:g}: {verdict})"
+        print(f"  {figure.name}: {figure.value:g} {figure.unit}{told}")
+        is_kept &= figure.is_kept is not False
+    print(f"  took {stored.took_seconds:g} s, load average before {stored.load_average:g}", flush=True)
+    return is_kept
+
+
+def _parse() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=", ".join(BENCHMARKS))
+    parser.add_argument("--scale", type=float, default=1.0, help="length of the runs; 0.1 is a tenth")
+    parser.add_argument("--dry", action="store_true", help="store nothing")
+    parser.add_argument("--no-limits", action="store_true", help="end with 0 also if a limit is not kept")
+    options = parser.parse_args()
+    if unknown := [name for name in options.names if name not in BENCHMARKS]:
+        parser.error(f"no benchmark is named {unknown[0]}; there are {', '.join(BENCHMARKS)}")
+    return options
+
+
+def _stop(number: int, _frame: FrameType | None) -> NoReturn:
+    sys.exit(128 + number)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,194 @@
+"""Submits over HTTP into a full cluster, one by one beside a bare handler, and in batches."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import msgspec
+from sqlalchemy import create_engine
+
+from bench import bare
+from bench.cpu import CpuMeter, cpu_seconds
+from bench.http_load import Load, Target, drive, until
+from bench.results import Figure, Result, milliseconds, quantile
+from bench.servers import require_fsync, short_folder, whole_stack
+from bench.waiting import wait_for
+from service.client import Client
+from workers.embedded import child
+from workers.stack import Stack
+
+_NODES, _GPUS = 50, 8
+_CONNECTIONS = 16
+_ROUNDS = 3
+_ROUND_SECONDS = 5.0
+_BATCH, _BATCH_CONNECTIONS, _BATCHES = 1000, 2, 20
+_GROUP = {"name": "bench", "members": 1, "gpus": 1, "command": ["simulate"]}
+
+
+@dataclass(frozen=True, slots=True)
+class _BareServer:
+    pid: int
+    port: int
+
+
+@dataclass(slots=True)
+class _Singles:
+    """Both loads, round by round, and what the stack's processes used for Muster's."""
+
+    muster: list[Load] = field(default_factory=list)
+    bare: list[Load] = field(default_factory=list)
+    cpu: dict[str, float] = field(default_factory=dict)
+    bare_cpu_seconds: float = 0.0
+
+    def add_cpu(self, used: Mapping[str, float]) -> None:
+        for name, seconds in used.items():
+            self.cpu[name] = self.cpu.get(name, 0.0) + seconds
+
+
+def run(scale: float) -> Result:
+    """On a stack of its own."""
+    with (
+        short_folder() as folder,
+        whole_stack(folder, nodes=f"{_NODES}x{_GPUS}xH100-80GB", launcher="simulated") as stack,
+        stack.client() as client,
+        _bare_server(stack) as bare_server,
+    ):
+        fill(client, _NODES * _GPUS)
+        port, key = int(stack.url.rpartition(":")[2]), client.address.key or ""
+        singles = _singles(stack, Target(port=port, path="/v1/groups", key=key), bare_server, scale)
+        batches = _batches(Target(port=port, path="/v1/groups/batch", key=key), scale)
+    return _result(singles, batches)
+
+
+def fill(client: Client, gpus: int) -> None:
+    """Groups that run until they are told to stop hold every GPU."""
+    client.submit_batch([_GROUP] * gpus)
+    wait_for(lambda: sum(node.gpus_held for node in client.nodes.list()) == gpus, "the cluster is full")
+
+
+def _singles(stack: Stack, target: Target, bare_server: _BareServer, scale: float) -> _Singles:
+    """In turns, so that what else the machine does falls on both."""
+    found, body = _Singles(), msgspec.json.encode(_GROUP)
+    beside = Target(port=bare_server.port, path=bare.PATH)
+    for _ in range(_ROUNDS):
+        used = cpu_seconds(bare_server.pid)
+        found.bare.append(_for_a_while(beside, body, scale))
+        found.bare_cpu_seconds += cpu_seconds(bare_server.pid) - used
+        meter = CpuMeter(stack)
+        found.muster.append(_for_a_while(target, body, scale))
+        found.add_cpu(meter.seconds())
+    return found
+
+
+def _for_a_while(target: Target, body: bytes, scale: float) -> Load:
+    deadline = time.monotonic() + _ROUND_SECONDS * scale
+    return drive(target, lambda: until(deadline, body), connections=_CONNECTIONS)
+
+
+def _batches(target: Target, scale: float) -> Load:
+    body = msgspec.json.encode({"groups": [_GROUP] * _BATCH})
+    each = max(2, round(_BATCHES * scale))
+    return drive(target, lambda: iter([body] * each), connections=_BATCH_CONNECTIONS)
+
+
+def _result(singles: _Singles, batches: Load) -> Result:
+    ours = [seconds for load in singles.muster for seconds in load.seconds]
+    theirs = [seconds for load in singles.bare for seconds in load.seconds]
+    bare_rate = sum(load.per_second for load in singles.bare) / _ROUNDS
+    rate = sum(load.per_second for load in singles.muster) / _ROUNDS
+    return Result(
+        name="submit",
+        title="Submits over HTTP",
+        reading=(
+            f"The whole stack as shipped, a simulated cluster of {_NODES * _GPUS} GPUs that are all held, and"
+            f" one API process. {_CONNECTIONS} connections submit one group after the other, in"
+            f" {_ROUNDS} rounds that take turns with a bare handler: the same server and framework, two"
+            " inserts in a transaction and one call of Redis, in a process beside the same running stack. The"
+            " ratio of the two is the figure to compare between machines. The load generator runs on the"
+            " same cores. Batches follow, while everything submitted before waits."
+        ),
+        parameters={
+            "connections": _CONNECTIONS,
+            "rounds": _ROUNDS,
+            "groups_per_batch": _BATCH,
+            "batch_connections": _BATCH_CONNECTIONS,
+            "batches": len(batches.seconds),
+        },
+        figures=[
+            Figure(
+                name="single submits to bare handler",
+                value=round(rate / bare_rate, 3),
+                unit="ratio",
+                at_least=0.65,
+            ),
+            Figure(name="single submits", value=round(rate, 1), unit="1/s"),
+            Figure(name="bare handler", value=round(bare_rate, 1), unit="1/s"),
+            milliseconds("single submit, p50", quantile(ours, 0.5)),
+            milliseconds("single submit, p99", quantile(ours, 0.99), at_most=40),
+            milliseconds("bare handler, p99", quantile(theirs, 0.99)),
+            Figure(
+                name="groups in batches",
+                value=round(batches.per_second * _BATCH),
+                unit="groups/s",
+                at_least=20_000,
+            ),
+            milliseconds("batch, p99", quantile(batches.seconds, 0.99), at_most=150),
+        ],
+        parts=[
+            *(
+                Figure(name=f"CPU of {name}", value=_micros(seconds, ours), unit="µs a single submit")
+                for name, seconds in sorted(singles.cpu.items(), key=lambda entry: -entry[1])
+            ),
+            Figure(
+                name="CPU of the bare handler",
+                value=_micros(singles.bare_cpu_seconds, theirs),
+                unit="µs a call",
+            ),
+        ],
+    )
+
+
+def _micros(seconds: float, requests: Sequence[float]) -> int:
+    return round(1e6 * seconds / len(requests))
+
+
+@contextmanager
+def _bare_server(stack: Stack) -> Iterator[_BareServer]:
+    """The bare handler in a process of its own, on the stores of the stack."""
+    database_url, redis_url = stack.parts.postgres.url, stack.parts.valkey.url
+    engine = create_engine(database_url)
+    try:
+        require_fsync(engine)
+        bare.make_tables(engine)
+    finally:
+        engine.dispose()
+    port = _free_port()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench.bare", str(port)],
+        env={**os.environ, "MUSTER_DATABASE_URL": database_url, "MUSTER_REDIS_URL": redis_url},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+    )
+    try:
+        wait_for(lambda: _listens(port), "the bare handler listens")
+        yield _BareServer(process.pid, port)
+    finally:
+        child.stop(process, signal.SIGTERM, grace_seconds=10.0)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+def _listens(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0

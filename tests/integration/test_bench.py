@@ -1,0 +1,52 @@
+"""The benchmarks work: the smallest run of the cycle gives every figure, and files that say so."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench import cycle
+from bench.machine import describe_machine
+from bench.readme import write_readme
+from bench.results import Stored, read_stored, write_stored
+
+SMALL = cycle.Size(nodes=4, queues=2, shapes=4, pending=16, changes=4, quiet_cycles=2, full_cycles=2)
+
+
+@pytest.fixture
+def stored(empty_database_url: str, redis_url: str, server_folder: Path) -> Stored:
+    result = cycle.measure(empty_database_url, redis_url, SMALL, is_durable=False)
+    return Stored(result=result, machine=describe_machine(server_folder), load_average=0.5, took_seconds=1.0)
+
+
+def test_the_cycle_is_measured_whole_and_in_its_parts(stored: Stored, tmp_path: Path) -> None:
+    write_stored(stored, tmp_path)
+    written = json.loads((tmp_path / "cycle.json").read_text())
+    figures = {figure["name"]: figure for figure in written["result"]["figures"]}
+    assert {"quiet cycle, median", "decision of a quiet cycle, median", "admitting 4, median"} <= set(figures)
+    assert all(figure["value"] > 0 and figure["unit"] == "ms" for figure in figures.values())
+    parts = [part["name"] for part in written["result"]["parts"]]
+    assert parts == [
+        *(f"quiet: {step}" for step in ("read", "decide", "release", "publish")),
+        *(f"full: {step}" for step in ("read", "decide", "release", "reserve", "commit", "publish")),
+    ]
+    machine = {"processor", "cores", "memory_gib", "system", "python", "postgresql", "valkey"}
+    assert set(written["machine"]) == machine
+    assert written["machine"]["postgresql"].startswith("18.")
+
+
+def test_what_is_stored_is_read_again_and_shown(stored: Stored, tmp_path: Path) -> None:
+    write_stored(stored, tmp_path)
+    assert read_stored(tmp_path) == [stored]
+    write_readme(tmp_path, tmp_path / "README.md")
+    page = (tmp_path / "README.md").read_text()
+    for figure in (*stored.result.figures, *stored.result.parts):
+        assert figure.name in page
+    assert stored.machine.processor in page
+
+
+def test_servers_that_do_not_sync_are_not_measured(empty_database_url: str, redis_url: str) -> None:
+    with pytest.raises(RuntimeError, match="fsync off"):
+        cycle.measure(empty_database_url, redis_url, SMALL)
