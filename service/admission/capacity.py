@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from service.admission.binding import Binding, find_binding
 from service.admission.field import Field
 from service.admission.filters import Filter
 from service.admission.holds import Taken
@@ -41,6 +42,8 @@ class Capacity:
         self._journal: list[Taken] = []
         #: Whether shapes found a place, and how much their fields had shrunk or grown then.
         self._answers: dict[int, tuple[bool, int]] = {}
+        #: What bound shapes, and how much their fields had grown and shrunk then.
+        self._bindings: dict[int, tuple[tuple[int, int], Binding]] = {}
 
     def replace_nodes(self, configuration: Configuration) -> bool:
         """Go on with other states of the same nodes; False, and nothing done, if nodes or pools
@@ -121,12 +124,24 @@ class Capacity:
             return True if not self._journal and stamp == query.shrunk() else None
         return False if stamp == query.grown() else None
 
+    def binding(self, shape_id: int, query: ShapeQuery) -> Binding:
+        """What binds a shape for which the sums suffice. Kept beyond the cycle as answers are: it
+        takes a look at every node."""
+        if self._journal:
+            return find_binding(query)
+        stamp = query.grown(), query.shrunk()
+        known = self._bindings.get(shape_id)
+        if known is None or known[0] != stamp:
+            known = self._bindings[shape_id] = stamp, find_binding(query)
+        return known[1]
+
     def forget_fields(self) -> None:
         """Bound what rare filters (a named node) leave behind."""
         if len(self._fields) > MAX_FIELDS:
             self._fields.clear()
             self._queries.clear()
             self._answers.clear()
+            self._bindings.clear()
             for state in self.nodes.values():
                 state.memberships.clear()
 

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from service.admission.backlog import ClassId, Key
 from service.admission.eligibility import is_open
-from service.admission.findings import explain_places
+from service.admission.findings import explain_scattered, explain_shortages
 from service.admission.fit import Fitter
 from service.admission.memory import ClassMemo, Verdict
 from service.admission.never import explain_never
@@ -112,7 +112,10 @@ class Explainer:
             if not self._world.configuration.nodes:
                 found = _NO_NODES
             elif self._fitter.would_miss(shape_id):
-                found = explain_places(query, self._numbers)
+                found = explain_shortages(query, self._numbers)
+                if not found:
+                    binding = self._world.capacity.binding(shape_id, query)
+                    found = explain_scattered(query, binding, self._numbers)
             known = self._shapes[shape_id] = self._world.memory.same_shape(shape_id, found)
         return known
 

@@ -7,10 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from heapq import nsmallest
 
+from service.admission.binding import Binding, best_domain
 from service.admission.field import Field
-from service.admission.filters import Filter
+from service.admission.filters import Filter, filter_of
 from service.admission.plan import Blocker
-from service.admission.query import Check, ShapeQuery
+from service.admission.query import Check, RoleQuery, ShapeQuery
 from service.domain.reasons import Code
 
 _INSUFFICIENT = {
@@ -47,12 +48,17 @@ def shortages(query: ShapeQuery) -> list[Shortage]:
     return [found[amount] for amount in _INSUFFICIENT if amount in found]
 
 
-def explain_places(query: ShapeQuery, numbers: dict[str, int]) -> tuple[Blocker, ...]:
-    """Blockers of a shape that has no place on the nodes as they are now; shared amounts go into
-    `numbers`."""
+def explain_shortages(query: ShapeQuery, numbers: dict[str, int]) -> tuple[Blocker, ...]:
+    """Blockers of a shape for which some sum does not suffice on the nodes as they are now, else
+    empty; shared amounts go into `numbers`."""
     short = shortages(query)
-    blockers = [_insufficient(shortage, numbers) for shortage in short] or [_scattered(query, numbers)]
-    return (*blockers, *_unhealthy(query, short, numbers))
+    return (*(_insufficient(shortage, numbers) for shortage in short), *_unhealthy(query, short, numbers))
+
+
+def explain_scattered(query: ShapeQuery, binding: Binding, numbers: dict[str, int]) -> tuple[Blocker, ...]:
+    """Blockers of a shape for which the sums suffice and that has no place all the same."""
+    lacking = Shortage(query.checks[0], binding.amount, 0, 0)
+    return (_scattered(query, binding, numbers), *_unhealthy(query, [lacking], numbers))
 
 
 def scope_of(check: Check) -> dict[str, str]:
@@ -97,49 +103,36 @@ def _insufficient(shortage: Shortage, numbers: dict[str, int]) -> Blocker:
     )
 
 
-def _scattered(query: ShapeQuery, numbers: dict[str, int]) -> Blocker:
+def _scattered(query: ShapeQuery, binding: Binding, numbers: dict[str, int]) -> Blocker:
     """Enough in sum, but not in one domain, or not node by node."""
-    check = query.checks[0]
-    amount = _leading_amount(query)
-    resource, need = _RESOURCE[amount], getattr(query.total, amount)
-    level = query.shape.required
+    role, amount = binding.role, binding.amount
+    resource, level = _RESOURCE[amount], query.shape.required
+    need, check = getattr(query.total, amount), query.checks[0]
+    scope: dict[str, str] = {"resource": resource}
+    if not binding.is_whole:
+        need, check = getattr(role.whole, amount), _check_of(query, role)
+        scope["role"] = query.shape.roles[role.position].name
     if level is not None:
-        key = field_key(f"best_{resource}", query.roles[0].fields[0])
-        numbers[key] = _best_domain(query, amount)
-        scope = {"resource": resource, "level": level, **scope_of(check)}
+        key = field_key(f"best_{resource}", role.fields[0])
+        numbers[key] = best_domain(role, amount)
+        scope = {"level": level, **scope_of(check), **scope}
         return Blocker(code=Code.TOPOLOGY_UNSATISFIED, need=need, have_key=key, scope=scope)
     key = field_key(f"free_{resource}", check.field)
     numbers[key] = getattr(check.field, amount)()
-    scope = {"resource": resource, **_per_member(query), **scope_of(check)}
+    scope = {"per_member": str(getattr(role.requests, amount)), **scope_of(check), **scope}
     return Blocker(code=Code.FRAGMENTED, need=need, have_key=key, scope=scope)
 
 
-def _per_member(query: ShapeQuery) -> dict[str, str]:
-    role = query.roles[0]
-    amount = _leading_amount(query)
-    return {"per_member": str(getattr(role.requests, amount))}
-
-
-def _leading_amount(query: ShapeQuery) -> str:
-    """The resource in which a placement is told: GPUs, unless the shape uses none."""
-    if query.total.gpus:
-        return "gpus"
-    return "cpus_milli" if query.total.cpus_milli else "memory_mib"
-
-
-def _best_domain(query: ShapeQuery, amount: str) -> int:
-    """The most that is free in one domain of the required level."""
-    totals: dict[object, int] = {}
-    for field in query.roles[0].fields:
-        for stock in field.stocks.values():
-            totals[stock.domain] = totals.get(stock.domain, 0) + getattr(stock, amount)
-    return max(totals.values(), default=0)
+def _check_of(query: ShapeQuery, role: RoleQuery) -> Check:
+    """The sum over the nodes of this role."""
+    filters = (filter_of(query.shape.roles[role.position]),)
+    return next((check for check in query.checks if check.field.filters == filters), query.checks[0])
 
 
 def _unhealthy(query: ShapeQuery, short: list[Shortage], numbers: dict[str, int]) -> Iterator[Blocker]:
     """Nodes that are down or cordoned and devices that are not well, if with them the sums would
     suffice, or if there is nothing else."""
-    for shortage in short or [Shortage(query.checks[0], _leading_amount(query), 0, 0)]:
+    for shortage in short:
         field, amount = shortage.check.field, shortage.amount
         stocks = field.stocks.values()
         held_back = sum(getattr(stock, f"held_back_{amount}") for stock in stocks)

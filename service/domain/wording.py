@@ -104,7 +104,7 @@ def _fragmented(facts: Facts) -> str:
     else:
         each = f", {facts.amount(int(per_member))} for each member on one node" if per_member else ""
     return (
-        f"needs {facts.amount(facts.need)}{facts.kind()}{each}: {facts.amount(facts.have)} "
+        f"{facts.who()} {facts.amount(facts.need)}{facts.kind()}{each}: {facts.amount(facts.have)} "
         f"{_verb(facts.have, facts.resource)} free on {facts.nodes()}, but scattered"
     )
 
@@ -114,7 +114,7 @@ def _topology(facts: Facts) -> str:
     best = f"the best {level} has {facts.amount(facts.have)} free"
     if (facts.have or 0) >= (facts.need or 0):
         best += ", but not so that each member finds its own"
-    return f"needs {facts.amount(facts.need)}{facts.kind()} within one {level}, {best}"
+    return f"{facts.who()} {facts.amount(facts.need)}{facts.kind()} within one {level}, {best}"
 
 
 def _no_flavor(facts: Facts) -> str:

@@ -8,6 +8,7 @@ from service.admission.cycle import plan_cycle
 from service.admission.world import Node, Queue
 from service.domain.queue import Order
 from service.domain.reasons import Code
+from service.domain.shape import RoleShape
 from service.domain.unit import unit_id
 from service.domain.wording import message
 from tests.builders import Group, Site, after, gang, independent, node, queue, role, site
@@ -219,3 +220,98 @@ def test_what_is_left_out_of_a_cycle_is_listed_and_blocks_nobody(order: Order) -
     assert at.order() == [1, 3]
     assert at.codes(1) == at.codes(3) == []
     assert [admission.group_id for admission in plan_cycle(at.world, after(0)).admissions] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("taken", "group", "expected"),
+    [
+        (
+            role(2, 1, memory_gib=60),
+            gang(2, role(1, 1, memory_gib=50)),
+            (
+                "needs 50 GiB of memory on one node: 80 GiB of memory is free on the 2 nodes that it may use,"
+                " but scattered"
+            ),
+        ),
+        (
+            role(2, 1, cpus=40),
+            gang(2, role(1, 1, cpus=30)),
+            "needs 30 CPUs on one node: 48 CPUs are free on the 2 nodes that it may use, but scattered",
+        ),
+        (
+            role(2, 1, memory_gib=60),
+            independent(2, role(3, 1, memory_gib=50)),
+            (
+                "needs 50 GiB of memory on one node: 80 GiB of memory is free on the 2 nodes that it may use,"
+                " but scattered"
+            ),
+        ),
+        (
+            role(2, 0, memory_gib=60),
+            gang(2, role(1, 0, memory_gib=50)),
+            (
+                "needs 50 GiB of memory on one node: 80 GiB of memory is free on the 2 nodes that it may use,"
+                " but scattered"
+            ),
+        ),
+        (
+            role(2, 1, memory_gib=60),
+            gang(2, role(1, 1, memory_gib=10), role(1, 0, name="ps", memory_gib=50)),
+            (
+                "the role ps needs 50 GiB of memory on one node: 80 GiB of memory is free on the 2 nodes that"
+                " it may use, but scattered"
+            ),
+        ),
+        (
+            role(2, 1, memory_gib=60),
+            gang(2, role(2, 1, memory_gib=25), required="rack"),
+            "needs 50 GiB of memory within one rack, the best rack has 40 GiB of memory free",
+        ),
+        (
+            role(2, 5),
+            gang(2, role(2, 2, memory_gib=1), required="rack"),
+            "needs 4 GPUs within one rack, the best rack has 3 GPUs free",
+        ),
+        (
+            role(2, 5),
+            gang(2, role(1, 4, memory_gib=1)),
+            "needs 4 GPUs on one node: 6 GPUs are free on the 2 nodes that it may use, but scattered",
+        ),
+    ],
+)
+def test_the_scattered_resource_is_the_one_that_is_told(
+    taken: RoleShape, group: Group, expected: str
+) -> None:
+    nodes = [node(number, 8, cpus=64, memory_gib=100, labels={"rack": f"r{number}"}) for number in (1, 2)]
+    at = site(nodes, [queue()], gang(1, taken), group, levels=("rack", "host"))
+    at.cycle()
+    assert at.running().keys() == {1}
+    assert _told(at, 2) == [expected]
+
+
+def test_gpus_and_memory_that_are_free_on_different_nodes() -> None:
+    """Each is there, node by node, and only together they are not: the second one is told."""
+    nodes = [node(1, 8, cpus=64, memory_gib=100), node(2, 8, cpus=64, memory_gib=100)]
+    busy = [gang(1, role(1, 1, memory_gib=80)), gang(2, role(1, 8, memory_gib=40))]
+    at = site(nodes, [queue()], *busy, gang(3, role(1, 1, memory_gib=50), at=1))
+    at.cycle()
+    assert at.running().keys() == {1, 2}
+    assert _told(at, 3) == [
+        (
+            "needs 50 GiB of memory on one node: 80 GiB of memory is free on the 2 nodes that it may use, but"
+            " scattered"
+        )
+    ]
+
+
+def test_the_scattered_resource_follows_what_is_taken() -> None:
+    nodes = [node(number, 8, cpus=64, memory_gib=100) for number in (1, 2)]
+    waiting = gang(9, role(1, 4, memory_gib=60), at=1)
+    at = site(nodes, [queue()], gang(1, role(2, 1, memory_gib=50)), waiting)
+    at.cycle()
+    told = [at.blocker(9, Code.FRAGMENTED).scope["resource"]]
+    at.submit(gang(2, role(2, 4, memory_gib=1)))
+    for _ in range(2):
+        at.cycle()
+        told.append(at.blocker(9, Code.FRAGMENTED).scope["resource"])
+    assert told == ["memory", "gpus", "gpus"]
