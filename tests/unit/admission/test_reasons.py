@@ -307,7 +307,7 @@ def test_gpus_and_memory_that_are_free_on_different_nodes() -> None:
 def test_the_scattered_resource_follows_what_is_taken() -> None:
     nodes = [node(number, 8, cpus=64, memory_gib=100) for number in (1, 2)]
     waiting = gang(9, role(1, 4, memory_gib=60), at=1)
-    at = site(nodes, [queue()], gang(1, role(2, 1, memory_gib=50)), waiting)
+    at = site(nodes, [queue()], gang(1, role(2, 1, memory_gib=60)), waiting)
     at.cycle()
     told = [at.blocker(9, Code.FRAGMENTED).scope["resource"]]
     at.submit(gang(2, role(2, 4, memory_gib=1)))
