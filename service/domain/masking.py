@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 MASK = "***"
 _MASK_BYTES = MASK.encode()
 _SHORTEST = 4
+_HEAD_BYTES = 8
 
 _SENSITIVE = re.compile(
     r"token|secret|passw|passphrase|pwd|credential|api_?key|access_?key|private_?key|auth|cookie|session_?key"
@@ -49,6 +50,7 @@ class StreamMask:
     def __init__(self, values: Iterable[str]) -> None:
         maskable = {value.encode() for value in values if _is_maskable(value)}
         self._values = sorted(maskable, key=len, reverse=True)
+        self._beginnings = [_Beginning(value) for value in self._values]
         self._any = re.compile(b"|".join(map(re.escape, self._values))) if self._values else None
         self._held = b""
 
@@ -74,7 +76,38 @@ class StreamMask:
 
     def _open_from(self, text: bytes, first: int) -> int:
         """Where the longest end of `text` begins that may grow into a value."""
-        for start in range(max(first, len(text) - len(self._values[0]) + 1), len(text)):
-            if any(value.startswith(text[start:]) for value in self._values):
-                return start
-        return len(text)
+        return len(text) - max(beginning.length_at_end(text, first) for beginning in self._beginnings)
+
+
+class _Beginning:
+    """Finds beginnings of one value at the end of a text, in time that grows with its length alone."""
+
+    def __init__(self, value: bytes) -> None:
+        self._value = value
+        self._head = value[:_HEAD_BYTES]
+        self._borders = _borders(value)
+
+    def length_at_end(self, text: bytes, first: int) -> int:
+        """How many bytes at the end of `text`, but none before `first`, begin the value without being it."""
+        first = max(first, len(text) - len(self._value) + 1)
+        # Nearly always nothing there looks like it, which a search tells at once.
+        found = text.find(self._head, first)
+        length = 0
+        for byte in text[found if found >= 0 else max(first, len(text) - len(self._head) + 1) :]:
+            length = _longer(self._value, self._borders, length, byte)
+        return length
+
+
+def _borders(value: bytes) -> list[int]:
+    """For each beginning of `value`: the length of its longest true end that begins `value` too."""
+    borders = [0] * len(value)
+    for index in range(1, len(value)):
+        borders[index] = _longer(value, borders, borders[index - 1], value[index])
+    return borders
+
+
+def _longer(value: bytes, borders: list[int], length: int, byte: int) -> int:
+    """How much of `value` the text ends with once `byte` is added, if it ended with `length` before."""
+    while length and value[length] != byte:
+        length = borders[length - 1]
+    return length + 1 if value[length] == byte else 0

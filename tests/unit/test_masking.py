@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import time
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -79,3 +81,24 @@ def test_pieces_make_no_difference(text: str, values: list[str], sizes: list[int
         pieces.append(rest[:size])
         rest = rest[size:]
     assert _masked([*pieces, rest], values) == _masked([text.encode()], values)
+
+
+@given(st.text("ab", max_size=40), st.lists(st.text("ab", min_size=4, max_size=20), min_size=1, max_size=3))
+def test_no_more_is_kept_back_than_may_become_a_value(text: str, values: list[str]) -> None:
+    mask = StreamMask(values)
+    shown = mask.feed(text.encode())
+    held = text.encode()[len(text) - len(mask.rest()) :] if MASK.encode() not in shown else b""
+    assert not held or any(value.encode().startswith(held) for value in values)
+
+
+@pytest.mark.parametrize(
+    "secret", ["x" * 65_000 + "y", "".join(f"{number:05}" for number in range(13_000)), "xy" * 32_500 + "z"]
+)
+def test_a_long_value_does_not_slow_the_log(secret: str) -> None:
+    """A file of certificates, and the worst that a value can be: one that nearly repeats itself."""
+    mask = StreamMask([secret])
+    pieces = [b"step 1 loss 0.25\n" * 200] * 100 + [secret[:60_000].encode(), b" no\n"]
+    started = time.process_time()
+    shown = b"".join(map(mask.feed, pieces)) + mask.rest()
+    assert shown == b"".join(pieces)
+    assert time.process_time() - started < 1.0
