@@ -7,6 +7,7 @@ from datetime import datetime
 
 from msgspec import Struct
 
+from service.client.errors import ApiError
 from service.client.transport import Transport, segment
 
 
@@ -51,4 +52,12 @@ class Queues:
         return self._ask("PATCH", f"/v1/queues/{segment(name)}", Queue, body=dict(fields))
 
     def delete(self, name: str) -> Queue:
-        return self._ask("DELETE", f"/v1/queues/{segment(name)}", Queue)
+        """The queue as it was."""
+        queue = self.get(name)
+        try:
+            return self._ask("DELETE", f"/v1/queues/{segment(name)}", Queue)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            # It was there. A first request did it, and its answer was lost.
+            return queue

@@ -80,6 +80,18 @@ def test_making_a_queue_is_not_repeated(first: Answer) -> None:
     assert len(server.asked) == 1
 
 
+def test_a_deletion_whose_answer_was_lost_is_done() -> None:
+    gone = problem(404, detail="There is no such queue.")
+    with serving(Answer(body=QUEUE), Answer(cuts=True), gone) as (server, client):
+        assert client.queues.delete("q").name == "q"
+    assert [asked.method for asked in server.asked] == ["GET", "DELETE", "DELETE"]
+    with serving(gone) as (_, client), pytest.raises(ApiError):
+        client.queues.delete("q")
+    with serving(Answer(body=QUEUE), problem(409)) as (_, client), pytest.raises(ApiError) as caught:
+        client.queues.delete("q")
+    assert caught.value.status == 409
+
+
 def test_a_submit_is_repeated_with_the_same_key() -> None:
     with serving(Answer(cuts=True), problem(422, detail="no")) as (server, client), pytest.raises(ApiError):
         client.submit({"name": "a"})
