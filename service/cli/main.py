@@ -74,9 +74,9 @@ _EPILOG = "Exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in ex
 def cli(ctx: click.Context, url: str | None, data: Path | None, is_json: bool, no_color: bool) -> None:
     """Admit GPU jobs by the whole group.
 
-    A group gets every member that it needs, or holds nothing and is told why. GROUP is an id, the start
-    or the end of an id, or a name. The key is MUSTER_API_KEY, else, for the stack of the data folder, the
-    admin's key that lies there.
+    A group gets every member that it needs, or holds nothing and is told why. GROUP is an id, its first
+    or last eight characters or more, or a name. The key is MUSTER_API_KEY, else, for the stack of the data
+    folder, the admin's key that lies there.
     """
     ctx.obj = Session(environ=os.environ, url=url, data=data, is_json=is_json, has_color=not no_color)
 

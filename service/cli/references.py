@@ -1,4 +1,4 @@
-"""GROUP on the command line: an id, the start or the end of an id, or a name.
+"""GROUP on the command line: an id, eight or more characters of its start or end, or a name.
 
 Of several groups with one name it means the one that has not ended, if there is just one.
 """
@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from service.client.groups import GroupBrief
 
 _ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE)
-_PART = re.compile(r"[0-9a-f-]{4,35}", re.IGNORECASE)
+#: A mistyped name must not be a part of somebody's id by chance.
+_PART = re.compile(r"[0-9a-f-]{8,35}", re.IGNORECASE)
 #: Among so many of the newest groups a part of an id is looked for.
 _LOOKED_AT = 5000
 _LISTED = 10

@@ -73,15 +73,15 @@ def list_groups(
     shown, has_more = groups[:limit], len(groups) > limit
     out = session.out
     if out.is_json:
-        out.json({"groups": shown})
+        out.json({"groups": shown, "has_more": has_more})
     elif out.is_terminal:
         now = SystemClock().now()
         out.table(_COLUMNS, [_cells(group, now, is_narrow=out.width < 110) for group in shown])
-        out.note(
-            "There are more; --limit shows them." if has_more else "" if shown else "There are no groups."
-        )
+        out.note("" if shown else "There are no groups.")
     else:
         out.table((), [_fields(group) for group in shown])
+    # Who reads a pipe must not take a part for all.
+    out.note(f"There are more than {limit}; --limit shows them." if has_more else "")
 
 
 def _label(text: str) -> tuple[str, str]:

@@ -105,9 +105,14 @@ def test_list_is_narrowed(muster: Muster, group_id: str) -> None:
 
 def test_list_stops_at_the_limit_and_reads_on_over_pages(muster: Muster, client: Client) -> None:
     client.submit_batch([GROUP | {"name": f"g{number}"} for number in range(205)])
-    assert len(muster("list", "-n", "2").rows) == 2
-    assert len(muster("list", "-n", "1000").rows) == 205
-    assert len(json.loads(muster("--json", "list", "-n", "203").out)["groups"]) == 203
+    cut = muster("list", "-n", "2")
+    assert len(cut.rows) == 2
+    assert "more than 2" in cut.err
+    whole = muster("list", "-n", "205")
+    assert (len(whole.rows), whole.err) == (205, "")
+    for limit, has_more in ((203, True), (205, False)):
+        answer = json.loads(muster("--json", "list", "-n", str(limit)).out)
+        assert (len(answer["groups"]), answer["has_more"]) == (limit, has_more)
 
 
 def test_a_group_is_named_by_id_part_of_an_id_or_name(muster: Muster, group_id: str) -> None:
@@ -115,7 +120,7 @@ def test_a_group_is_named_by_id_part_of_an_id_or_name(muster: Muster, group_id: 
         said = muster("show", text)
         assert said.code == 0, (text, said.err)
         assert f"group\tsleepers  {group_id}" in said.out
-    for text in ("nothing", "ffffffff", "0"):
+    for text in ("nothing", "ffffffff", "0", group_id[-7:], group_id[:7], group_id[-4:]):
         assert muster("show", text).code == 5
     assert muster("show", group_id[:-1] + ("0" if group_id[-1] != "0" else "1")).code == 5
 
