@@ -91,8 +91,8 @@ class Dispatcher:
     # ------------------------------------------------------------ for its process and for tests
     @property
     def pool_id(self) -> int | None:
-        """The pool's id, while this dispatcher holds its lease."""
-        return self._lease.fence.pool_id if self._lease.is_held else None
+        """The pool's id, while this dispatcher holds its lease. From any thread."""
+        return self._lease.pool_id
 
     @property
     def epoch(self) -> int | None:

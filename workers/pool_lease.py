@@ -49,8 +49,15 @@ class PoolLease:
         return self._fence is not None
 
     @property
+    def pool_id(self) -> int | None:
+        """None while the lease is not held. From any thread, so what is held is looked at once."""
+        fence = self._fence
+        return None if fence is None else fence.pool_id
+
+    @property
     def epoch(self) -> int | None:
-        return None if self._fence is None else self._fence.epoch
+        fence = self._fence
+        return None if fence is None else fence.epoch
 
     @property
     def fence(self) -> PoolFence:

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, text
 from service.domain.status import Cause, Status
 from service.operations.dispatch import PoolFence
 from service.operations.evict import Evicted, evict_units
+from service.store.attempts import lock_units
 
 
 def evict_drained(fence: PoolFence, *, now: datetime) -> Evicted:
@@ -19,7 +20,10 @@ def evict_drained(fence: PoolFence, *, now: datetime) -> Evicted:
     units: list[int] = []
     with fence.transaction() as conn:
         # An uncordon that came first takes its units out; one that comes later waits for this.
-        for name, on_node in _lock_due(conn, fence.pool_id, now).items():
+        due = _lock_due(conn, fence.pool_id, now)
+        # W4: of all nodes at once, for the order of ids holds for the whole transaction.
+        lock_units(conn, {unit for on_node in due.values() for unit in on_node})
+        for name, on_node in due.items():
             evicted = evict_units(
                 conn,
                 on_node,

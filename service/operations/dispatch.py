@@ -69,8 +69,13 @@ def claim_attempts(fence: PoolFence, faults: Faults, *, now: datetime) -> list[C
     What was claimed before, by whomever, and never reported is claimed anew: to launch is idempotent.
     """
     with fence.transaction() as conn:
-        waiting = load_claimable(conn, fence.pool_id)
-        startable = [attempt for attempt in waiting if not faults.nodes_of(attempt)][:_MOST_AT_ONCE]
+        startable = load_claimable(
+            conn,
+            fence.pool_id,
+            down_nodes=faults.down_nodes,
+            lost_devices=faults.lost_devices,
+            limit=_MOST_AT_ONCE,
+        )
         if not startable:
             return []
         mark_claimed(conn, [attempt.unit_id for attempt in startable], epoch=fence.epoch, now=now)

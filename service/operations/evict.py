@@ -6,8 +6,10 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
+from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Row, text
 
 from service.domain.status import LIVE, Cause, Status
 from service.operations.unit_events import evicting_event
@@ -42,9 +44,7 @@ def evict_units(
     or Cancelled. A unit that is Evicting already keeps its target, unless this is a cancel. Units that
     hold nothing are left alone. Locks as W4 says; the caller rings the dispatchers of `pool_ids`.
     """
-    # Rows by key, whatever a plan that was made while the tables were small would do.
-    conn.execute(text("SELECT set_config('enable_seqscan', 'off', true)"))
-    present = lock_units(conn, unit_ids)
+    present = _lock_by_key(conn, unit_ids)
     fresh = [unit for unit, row in present.items() if row.status in LIVE and row.evict_target is None]
     again = [
         unit
@@ -52,35 +52,22 @@ def evict_units(
         if row.evict_target not in (None, Status.CANCELLED.value) and target is Status.CANCELLED
     ]
     if fresh:
-        set_evicting(
-            conn,
-            [
-                EvictingUnit(
-                    unit_id=unit, target=target, cause=cause, message=message, backoff_seconds=backoff_seconds
-                )
-                for unit in fresh
-            ],
-            now=now,
+        eviction = partial(
+            EvictingUnit, target=target, cause=cause, message=message, backoff_seconds=backoff_seconds
         )
+        set_evicting(conn, [eviction(unit_id=unit) for unit in fresh], now=now)
     if again:
         set_cancelling(conn, again, message=message)
-    changed = sorted((*fresh, *again))
-    if not changed:
-        return Evicted()
-    add_events(
-        conn,
-        (
-            evicting_event(
-                unit,
-                present[unit].group_id,
-                attempt=present[unit].attempt,
-                target=target,
-                cause=cause,
-                message=message,
-                at=now,
-                actor=actor,
-            )
-            for unit in changed
-        ),
+    changed = [present[unit] for unit in sorted((*fresh, *again))]
+    if changed:
+        event = partial(evicting_event, target=target, cause=cause, message=message, at=now, actor=actor)
+        add_events(conn, (event(row.unit_id, row.group_id, attempt=row.attempt) for row in changed))
+    return Evicted(
+        unit_ids=tuple(row.unit_id for row in changed), pool_ids=frozenset(row.pool_id for row in changed)
     )
-    return Evicted(unit_ids=tuple(changed), pool_ids=frozenset(present[unit].pool_id for unit in changed))
+
+
+def _lock_by_key(conn: Connection, unit_ids: Collection[int]) -> dict[int, Row[Any]]:
+    """Rows by key, whatever a plan that was made while the tables were small would do."""
+    conn.execute(text("SELECT set_config('enable_seqscan', 'off', true)"))
+    return lock_units(conn, unit_ids)

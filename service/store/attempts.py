@@ -97,10 +97,28 @@ def load_keys(conn: Connection, pool_id: int) -> list[LiveKey]:
     return [LiveKey(*row) for row in rows]
 
 
-def load_claimable(conn: Connection, pool_id: int) -> list[LiveAttempt]:
-    """Attempts that wait for their launcher, or were claimed by a dispatcher that never said how the
-    launch went; locked, in the order of their ids."""
-    return [_live(row) for row in conn.execute(_CLAIMABLE, {"pool_id": pool_id})]
+def load_claimable(
+    conn: Connection,
+    pool_id: int,
+    *,
+    down_nodes: Collection[int],
+    lost_devices: Collection[tuple[int, int]],
+    limit: int,
+) -> list[LiveAttempt]:
+    """The first `limit` attempts that wait for their launcher, or were claimed by a dispatcher that never
+    said how the launch went, and have no place on these nodes or devices (node, device); locked, in the
+    order of their ids."""
+    rows = conn.execute(
+        _CLAIMABLE,
+        {
+            "pool_id": pool_id,
+            "down": list(down_nodes),
+            "lost_nodes": [node for node, _ in lost_devices],
+            "lost_devices": [device for _, device in lost_devices],
+            "limit": limit,
+        },
+    )
+    return [_live(row) for row in rows]
 
 
 def mark_claimed(conn: Connection, unit_ids: Sequence[int], *, epoch: int, now: datetime) -> None:
@@ -282,13 +300,18 @@ _LOAD = text(
 """
 )
 
-_CLAIMABLE = text(
-    _SELECT
-    + """
+_TO_CLAIM = """
       AND a.dispatch IN ('Waiting', 'Claimed') AND a.evict_target IS NULL
-    ORDER BY a.unit_id FOR NO KEY UPDATE OF a
+      AND NOT EXISTS (
+          SELECT FROM jsonb_array_elements(a.places) AS place
+          WHERE CAST(place ->> 2 AS bigint) = ANY(CAST(:down AS bigint[]))
+             OR EXISTS (SELECT FROM unnest(CAST(:lost_nodes AS bigint[]), CAST(:lost_devices AS int[]))
+                               AS lost (node_id, device)
+                        WHERE lost.node_id = CAST(place ->> 2 AS bigint)
+                          AND place -> 3 @> to_jsonb(lost.device)))
+    ORDER BY a.unit_id LIMIT :limit FOR NO KEY UPDATE OF a
 """
-)
+_CLAIMABLE = text(_SELECT + _TO_CLAIM)
 
 _MARK_LAUNCHED = text("""
     UPDATE attempts a SET dispatch = 'Launched'
@@ -338,10 +361,13 @@ _ADD_FAILED_NODES = text("""
 """)
 
 _NEXT_DEADLINE = text("""
-    SELECT min(due) FROM (
-        SELECT unnest(ARRAY[start_deadline_at, time_limit_at, seat_deadline_at, kill_at,
-                            kill_at + make_interval(secs => :patience)]) AS due
-        FROM attempts WHERE pool_id = :pool_id
-        UNION ALL SELECT drain_at FROM nodes WHERE pool_id = :pool_id
-    ) AS deadlines WHERE due > :now
+    SELECT LEAST(
+        min(start_deadline_at) FILTER (WHERE start_deadline_at > :now),
+        min(time_limit_at) FILTER (WHERE time_limit_at > :now),
+        min(seat_deadline_at) FILTER (WHERE seat_deadline_at > :now),
+        min(kill_at) FILTER (WHERE kill_at > :now),
+        min(kill_at + make_interval(secs => :patience))
+            FILTER (WHERE kill_at + make_interval(secs => :patience) > :now),
+        (SELECT min(drain_at) FROM nodes WHERE pool_id = :pool_id AND drain_at > :now))
+    FROM attempts WHERE pool_id = :pool_id
 """)

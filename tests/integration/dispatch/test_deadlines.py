@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 from sqlalchemy import text
 
+from service.operations.deadlines import evict_drained
+from service.operations.dispatch import PoolFence
+from tests.integration.dispatch.locks import wait_for_lock
 from tests.integration.dispatch.site import START, Site, Unit
 from workers.launchers.simulated_cluster import Exit
 
@@ -152,6 +156,30 @@ def test_drain_evicts_gangs_whole_and_members_alone(site: Site) -> None:
     before = site.rows("SELECT max(id) FROM events")
     site.pass_at(90)
     assert site.rows("SELECT max(id) FROM events") == before
+
+
+def test_a_drain_of_several_nodes_locks_groups_in_the_order_of_their_ids(site: Site) -> None:
+    """W4 within one transaction, whichever node a unit is on."""
+    seats = ["n1", "n2", "n1"]
+    units = [site.admit(f"g{n}", [(name, (n,))], index=0) for n, name in enumerate(seats)]
+    site.pass_at(1)
+    for name in ("n1", "n2"):
+        drain(site, name, at=2)
+    pool_id, epoch = site.dispatcher.pool_id, site.dispatcher.epoch
+    assert pool_id is not None
+    assert epoch is not None
+    with site.engine.connect() as own, site.engine.connect() as other, ThreadPoolExecutor(1) as pool:
+        pid = own.execute(text("SELECT pg_backend_pid()")).scalar_one()
+        own.rollback()
+        lock = text("SELECT id FROM groups WHERE id = :id FOR NO KEY UPDATE")
+        with other.begin():
+            other.execute(lock, {"id": units[1].group_id})
+            fence = PoolFence(own, pool_id, epoch)
+            drained = pool.submit(evict_drained, fence, now=START + timedelta(seconds=3))
+            wait_for_lock(site, pid)
+            other.execute(text("SET LOCAL lock_timeout = '1s'"))
+            other.execute(lock, {"id": units[2].group_id})
+        assert set(drained.result(timeout=30).unit_ids) == {unit.id for unit in units}
 
 
 def test_what_survives_sigkill_loses_its_devices_and_frees_the_group(site: Site) -> None:

@@ -13,7 +13,7 @@ from service.domain.lifecycle import Recover
 from service.domain.status import Cause
 from service.operations.dispatch import Faults, PoolFence, claim_attempts
 from service.operations.observe import PassResult, commit_observations
-from service.store.attempts import load_attempts
+from service.store.attempts import load_attempts, load_claimable
 from service.store.dispatcher_lease import LeaseLost
 from service.store.engine import make_direct_engine
 from service.store.member_ends import MemberEnd
@@ -184,6 +184,22 @@ def test_a_dispatcher_killed_after_its_claim_costs_nothing(site: Site) -> None:
     assert site.status(unit) == "Running"
     assert site.launched(unit) == 2
     assert site.attempt(unit).dispatches == 1
+
+
+def test_a_claim_takes_so_many_of_what_can_be_started(site: Site) -> None:
+    units = [site.admit(f"g{n}", [("n1", (n,)), ("n2", (n,))]) for n in range(5)]
+    down, lost = site.node_ids()["n1"], (site.node_ids()["n2"], 1)
+    pool_id = site.dispatcher.pool_id
+    assert pool_id is not None
+    with site.engine.begin() as conn:
+
+        def claimable(**faults: Any) -> list[int]:
+            values: dict[str, Any] = {"down_nodes": (), "lost_devices": (), "limit": 3} | faults
+            return [attempt.unit_id for attempt in load_claimable(conn, pool_id, **values)]
+
+        assert claimable() == [unit.id for unit in units[:3]]
+        assert claimable(lost_devices=[lost]) == [units[0].id, units[2].id, units[3].id]
+        assert claimable(down_nodes=[down]) == []
 
 
 def test_t1_what_the_books_do_not_hold_is_closed_at_the_start(site: Site) -> None:

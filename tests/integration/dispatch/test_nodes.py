@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -17,6 +16,7 @@ from service.operations.register_nodes import Registered, register_nodes
 from service.store.config import raise_config_version
 from service.store.inventory_rows import ensure_pool, load_nodes
 from service.store.nodes import set_cordon
+from tests.integration.dispatch.locks import wait_for_lock
 from tests.integration.dispatch.site import START, Site, node
 from workers.launchers.base import NodeReport
 from workers.reconcile import reported_node
@@ -198,14 +198,6 @@ def test_a_dispatchers_change_and_an_operators_lock_in_one_order(
             set_cordon(operator, node_id, is_cordoned=True, drain_at=None)
             operator.execute(text("UPDATE devices SET is_healthy = is_healthy"))
         changing.result(timeout=30)
-
-
-def wait_for_lock(site: Site, pid: int) -> None:
-    for _ in range(300):
-        if site.rows("SELECT pid FROM pg_locks WHERE pid = :pid AND NOT granted", pid=pid):
-            return
-        time.sleep(0.05)
-    raise AssertionError("nothing waits for a lock")
 
 
 def test_a_node_that_goes_down_before_the_start_gives_the_places_back(engine: Engine, tmp_path: Path) -> None:
