@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, ClassVar
 
 import redis
@@ -15,6 +16,7 @@ from service.inventory.cycle_stats import CycleStats, add_cycle_stats
 from service.inventory.keys import CYCLES_BELL, CYCLES_DIRTY, CYCLES_WAKE
 from service.settings import Settings
 from workers.admission import TROUBLE, CycleResult, Leader
+from workers.alarm import Alarm
 
 _log = structlog.get_logger(__name__)
 
@@ -38,6 +40,8 @@ class CycleTask:
         self._settings = settings
         self._stats = CycleStats()
         self._counted_at = time.monotonic()
+        # The end of a backoff is nobody's change, so nobody else rings for it.
+        self._alarm = Alarm(self._wake)
 
     def run(self) -> None:
         """J1. Never raises because of a store that is away."""
@@ -46,6 +50,7 @@ class CycleTask:
         except TROUBLE as error:
             _log.warning("cycles_interrupted", error=type(error).__name__)
             self.is_over = True
+        self._alarm.set(None if self.is_over else self._leader.seconds_to_wake())
 
     def _run(self) -> None:
         ends_at = time.monotonic() + self._settings.cycle_job_seconds
@@ -69,6 +74,11 @@ class CycleTask:
         self._client.delete(CYCLES_WAKE)
         if self._dirty() != seen and self._client.set(CYCLES_WAKE, 1, nx=True):
             jobs.enqueue_cycles(self._client)
+
+    def _wake(self) -> None:
+        # A ring that is lost costs one tick, like any other.
+        with suppress(redis.RedisError):
+            jobs.wake_cycles(self._client)
 
     def _timed_cycle(self) -> CycleResult:
         began_at = time.monotonic()

@@ -6,6 +6,7 @@ import json
 import threading
 import time
 import zlib
+from datetime import timedelta
 
 import pytest
 import redis
@@ -14,6 +15,7 @@ from rq.job import Job
 
 from service import jobs
 from service.clock import VirtualClock
+from service.domain.unit import unit_id
 from service.inventory import keys
 from service.inventory.cycle_stats import CycleStats, add_cycle_stats, read_cycle_stats
 from service.settings import Settings
@@ -134,6 +136,39 @@ def test_a_job_of_one_who_does_not_lead_is_over(
     task = CycleTask(make_leader("w2"), client, Settings())
     task.run()
     assert task.is_over
+
+
+def test_the_end_of_a_backoff_wakes_a_cycle(
+    site: Site, database_url: str, redis_url: str, client: redis.Redis
+) -> None:
+    """Also where no ticker runs."""
+    site.submit(3, spec=gang(1, 0))
+    site.execute("UPDATE units SET backoff_until = now() + interval '1.5 seconds'")
+    with running("worker", database_url=database_url, redis_url=redis_url) as worker:
+        wait_until(lambda: site.rows("SELECT holder FROM leadership")[0][0] != "")
+        assert set(site.statuses().values()) == {"Pending"}
+        wait_until(lambda: set(site.statuses().values()) == {"Admitted"})
+        assert stop(worker) == 0
+
+
+@pytest.mark.parametrize("ends", ["is_over", "nothing waits"])
+def test_an_alarm_that_is_of_no_use_any_more_does_not_ring(
+    site: Site, make_leader: MakeLeader, client: redis.Redis, clock: VirtualClock, ends: str
+) -> None:
+    [group] = site.submit()
+    site.execute("UPDATE units SET backoff_until = :until", until=clock.now() + timedelta(seconds=0.5))
+    leader = make_leader("w1")
+    task = CycleTask(leader, client, Settings())
+    task.run()
+    if ends == "is_over":
+        clock.advance(60)
+        assert make_leader("w2").hold_lease()
+    else:
+        site.cancel_waiting(unit_id(group, 0))
+    task.run()
+    client.delete(keys.CYCLES_DIRTY)
+    time.sleep(0.7)
+    assert client.get(keys.CYCLES_DIRTY) is None
 
 
 def test_cycles_are_counted(client: redis.Redis) -> None:
