@@ -3,7 +3,7 @@ SHELL := /bin/sh
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
 
-# The Python to make .venv with; empty: the first new enough one on PATH.
+# The Python to make .venv with; empty: that of .venv, else the first new enough one on PATH.
 PYTHON ?=
 VENV := .venv
 PY := $(VENV)/bin/python
@@ -20,8 +20,10 @@ help: ## List the targets
 setup: $(STAMP) ## Make .venv with everything (PYTHON=/path/to/python3 to choose)
 	@:
 
-$(STAMP): requirements/dev.txt pyproject.toml
-	@sh scripts/setup.sh $(STAMP) $(PYTHON)
+# A Python that is named is compared with that of .venv each time.
+.PHONY: named-python
+$(STAMP): requirements/dev.txt pyproject.toml $(if $(PYTHON),named-python)
+	@sh scripts/setup.sh $(STAMP) "$$PYTHON"
 
 .PHONY: demo
 demo: $(STAMP) ## Run the main job: two gangs of six on eight GPUs

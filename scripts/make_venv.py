@@ -20,17 +20,41 @@ PINS = ROOT / "requirements" / "dev.txt"
 PINS_RECORD = VENV / "pins.sha256"
 
 
-def main(stamp: Path) -> None:
-    """Makes or updates the environment and touches `stamp` when all of it is in place."""
+def main(stamp: Path, *, is_named: bool) -> None:
+    """Makes or updates the environment and touches `stamp` when all of it is in place. With `is_named`
+    it shall have the very Python that runs this."""
     with PINS.open() as lock:
         # Two `make` runs at once would have two installers write the same files.
         fcntl.flock(lock, fcntl.LOCK_EX)
+        version = sys.version.split()[0]
         if not is_usable():
-            say(f"Making .venv with Python {sys.version.split()[0]}")
-            venv.create(VENV, clear=True, with_pip=True, symlinks=True)
+            say(f"Making .venv with Python {version}")
+            create()
+        elif is_named and not is_of_this_python():
+            say(f"Making .venv anew with Python {version}: it has another than {sys.executable}")
+            create()
+        elif is_current(stamp):
+            return
         install_pins()
         install_project()
         stamp.touch()
+
+
+def create() -> None:
+    venv.create(VENV, clear=True, with_pip=True, symlinks=True)
+
+
+def is_of_this_python() -> bool:
+    """Whether `.venv` was made with the Python that runs this, or with one of the same installation."""
+    ask = "import sys; print(*sys.version_info, sys.base_prefix)"
+    done = subprocess.run([VENV_PYTHON, "-c", ask], capture_output=True, text=True, check=False)
+    return done.stdout.strip() == " ".join(map(str, (*sys.version_info, sys.base_prefix)))
+
+
+def is_current(stamp: Path) -> bool:
+    """Whether everything is in place since the last change of what is asked for."""
+    wanted = max(path.stat().st_mtime for path in (PINS, ROOT / "pyproject.toml"))
+    return stamp.exists() and stamp.stat().st_mtime >= wanted
 
 
 def is_usable() -> bool:
@@ -67,4 +91,4 @@ def say(text: str) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]))
+    main(Path(sys.argv[1]), is_named="--named" in sys.argv[2:])

@@ -12,9 +12,14 @@ is_new_enough() {
 }
 
 find_python() {
-    for candidate in ${wanted:-python3.14 python3.13 python3.12 python3.11 python3}; do
+    if [ -n "$wanted" ]; then
+        set -- "$wanted"
+    else
+        set -- python3.14 python3.13 python3.12 python3.11 python3
+    fi
+    for candidate; do
         if is_new_enough "$candidate"; then
-            echo "$candidate"
+            printf '%s\n' "$candidate"
             return
         fi
     done
@@ -33,4 +38,4 @@ if ! "$python" -c 'import ensurepip, venv' >/dev/null 2>&1; then
     echo "$python has no venv with ensurepip: install it (Debian: apt-get install python3-venv) or name another Python with make setup PYTHON=/path/to/python3" >&2
     exit 1
 fi
-exec "$python" scripts/make_venv.py "$stamp"
+exec "$python" scripts/make_venv.py "$stamp" ${wanted:+--named}
