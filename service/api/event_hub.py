@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Collection
 from dataclasses import dataclass, field, replace
+from weakref import WeakSet
 
 import structlog
 from litestar.concurrency import sync_to_thread
@@ -27,7 +28,7 @@ from service.store.event_reads import (
 )
 
 PAUSE_SECONDS = 0.2
-#: A listener that is so far behind is cut off; it comes again with the last id that it has seen.
+#: A listener with so many events behind is cut off; it comes again with the last id that it has seen.
 MOST_BEHIND = 10_000
 _PAGE = 1_000
 _RETRY_SECONDS = 1.0
@@ -44,45 +45,64 @@ class News:
     is_caught_up: bool = True
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False, slots=True, weakref_slot=True)
 class Listener:
     """One stream. `last_id` is the highest id that it was given; until it is caught up it reads in
     pages, from there on it is given what is new."""
 
     group_id: int
     last_id: int
+    #: Wants to know that something came, not what.
+    is_bell: bool = False
     is_caught_up: bool = False
     news: asyncio.Queue[News] = field(default_factory=asyncio.Queue)
     behind: int = 0
+
+    def take(self, news: News) -> None:
+        self.last_id = max([self.last_id, *(event.id for event in news.events)])
+        if self.is_bell:
+            if self.behind and not news.is_last:
+                return
+            news = replace(news, events=news.events[-1:])
+        self.behind += len(news.events)
+        self.news.put_nowait(news)
+
+
+class CutOff(Exception):
+    """A listener is not told more, though more may come: it fell behind, or the process stops."""
 
 
 class EventHub:
     """Lives in the event loop of the API process; `close` ends every stream."""
 
-    def __init__(self, engine: Engine, *, most: int) -> None:
+    def __init__(self, engine: Engine, *, most: int, most_behind: int = MOST_BEHIND) -> None:
         self._engine = engine
         self._most = most
-        self._listeners: set[Listener] = set()
+        self._most_behind = most_behind
+        # Weak: an answer that was never begun, its client being gone, gives its place back.
+        self._listeners: WeakSet[Listener] = WeakSet()
         self._task: asyncio.Task[None] | None = None
         self._conn: Connection | None = None
         self._seen: SeenSnapshot | None = None
         self._is_closed = False
 
-    def require_room(self) -> None:
-        """Raises TooManyRequests when the process serves as many streams as it may."""
+    def join(self, group_id: int, *, after: int, is_bell: bool = False) -> Listener:
+        """A place for one stream of what happens to a group from event `after` on, held as long as the
+        listener is. Raises TooManyRequests when the process serves as many streams as it may."""
         if self._is_closed or len(self._listeners) >= self._most:
             raise TooManyRequests(f"This server serves {self._most} streams at most. Try again later.")
+        listener = Listener(group_id, after, is_bell=is_bell)
+        self._listeners.add(listener)
+        return listener
 
     async def listen(
-        self, group_id: int, *, after: int, patience: float
+        self, listener: Listener, *, patience: float
     ) -> AsyncGenerator[tuple[EventRow, ...] | None]:
-        """What happens to a group from event `after` on; None when nothing came for `patience`
-        seconds. Ends behind the group's last event, and when the hub is closed."""
-        listener = Listener(group_id, after)
-        self._listeners.add(listener)
+        """What comes; None when nothing came for `patience` seconds. Ends behind the group's last event,
+        else raises CutOff."""
         self._start()
         try:
-            while not self._is_closed and listener.behind < MOST_BEHIND:
+            while not self._is_closed and listener.behind < self._most_behind:
                 try:
                     news = await asyncio.wait_for(listener.news.get(), patience)
                 except TimeoutError:
@@ -93,13 +113,15 @@ class EventHub:
                     yield news.events
                 if news.is_last:
                     return
+            raise CutOff
         finally:
             self._listeners.discard(listener)
 
     async def close(self) -> None:
         self._is_closed = True
         for listener in self._listeners:
-            listener.news.put_nowait(News((), is_last=True))
+            # Wakes it; it sees that the hub is closed.
+            listener.news.put_nowait(News(()))
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -128,9 +150,7 @@ class EventHub:
         for listener, news in found:
             listener.is_caught_up = news.is_caught_up
             if news.events or news.is_last:
-                listener.last_id = max([listener.last_id, *(event.id for event in news.events)])
-                listener.behind += len(news.events)
-                listener.news.put_nowait(news)
+                listener.take(news)
 
     def _look(self, listeners: Collection[Listener]) -> list[tuple[Listener, News]]:
         """One transaction, so that what is read in pages and what is read as new fit together."""

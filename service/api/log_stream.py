@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from uuid import UUID
 from litestar.concurrency import sync_to_thread
 from sqlalchemy import Engine
 
-from service.api.event_hub import EventHub
+from service.api.event_hub import CutOff, EventHub, Listener
 from service.domain.principal import Principal
 from service.operations.member_logs import LogSlice, log_path, read_log
 from service.operations.read_members import LogTarget, find_log
@@ -92,22 +93,23 @@ class _Followed:
 
 
 async def follow_log(
-    hub: EventHub, reader: LogReader, target: LogTarget, *, offset: int
+    hub: EventHub, listener: Listener, reader: LogReader, target: LogTarget, *, offset: int
 ) -> AsyncGenerator[bytes]:
     """Everything from `offset` on; a restarted member's new log follows its old one. Ends when the
-    member has ended for good."""
+    member has ended for good, and when the hub is closed."""
     log = _Followed(reader, target, offset)
-    async for events in hub.listen(target.group_id, after=target.last_event_id, patience=PAUSE_SECONDS):
-        async for content in log.new():
-            yield content
-        if events is None and not target.has_ended:
-            continue
-        target = await sync_to_thread(reader.find)
-        if not target.is_same_log(log.target):
-            async for content in log.rest():
+    with contextlib.suppress(CutOff):
+        async for events in hub.listen(listener, patience=PAUSE_SECONDS):
+            async for content in log.new():
                 yield content
-            log = _Followed(reader, target, 0)
-        if target.has_ended:
-            break
+            if events is None and not target.has_ended:
+                continue
+            target = await sync_to_thread(reader.find)
+            if not target.is_same_log(log.target):
+                async for content in log.rest():
+                    yield content
+                log = _Followed(reader, target, 0)
+            if target.has_ended:
+                break
     async for content in log.rest():
         yield content

@@ -10,7 +10,7 @@ from litestar.concurrency import sync_to_thread
 from litestar.params import FromPath, QueryParameter
 
 from service.api.deps import EngineDep, EventHubDep, PrincipalDep
-from service.api.event_hub import EventHub
+from service.api.event_hub import CutOff, EventHub, Listener
 from service.api.schemas.event import EventPageAnswer, event_answer, sent_event
 from service.api.schemas.group_filter import Limit
 from service.api.schemas.ids import group_id_of
@@ -18,7 +18,6 @@ from service.api.streams import TypedStream
 from service.domain.errors import FieldError, InvalidRequest
 from service.operations.read_events import list_group_events
 from service.operations.read_groups import get_group_row
-from service.store.group_reads import GroupRow
 
 #: A comment is sent when nothing happens for so long, so that nobody on the way gives up.
 KEEP_ALIVE_SECONDS = 15.0
@@ -41,13 +40,14 @@ class EventsController(Controller):
         limit: Limit = 100,
     ) -> EventPageAnswer:
         """The events of a group, oldest first. With `Accept: text/event-stream` the same as a stream,
-        which goes on from `Last-Event-ID` and ends when the group has ended."""
+        which goes on from `Last-Event-ID`; when the group has ended, its last event is `end`. A stream
+        that ends without it was cut off: ask again."""
         public_id = group_id_of(group_id)
         if _STREAM in request.headers.get("accept", ""):
             group = await sync_to_thread(get_group_row, engine, public_id, principal)
-            hub.require_room()
             after = _last_event_id(request) or int(cursor or 0)
-            return TypedStream(_stream(hub, group, after), media_type=_STREAM)  # type: ignore[return-value]
+            content = tell_events(hub, hub.join(group.id, after=after), is_gang=group.is_gang)
+            return TypedStream(content, media_type=_STREAM)  # type: ignore[return-value]
         group, rows, following = await sync_to_thread(
             list_group_events, engine, public_id, principal, after=int(cursor or 0), limit=limit
         )
@@ -57,13 +57,17 @@ class EventsController(Controller):
         )
 
 
-async def _stream(hub: EventHub, group: GroupRow, after: int) -> AsyncGenerator[bytes]:
+async def tell_events(hub: EventHub, listener: Listener, *, is_gang: bool) -> AsyncGenerator[bytes]:
+    """Server-sent events. Only what is complete says so."""
     yield b": events of this group\n\n"
-    async for rows in hub.listen(group.id, after=after, patience=KEEP_ALIVE_SECONDS):
-        if rows is None:
-            yield b": keep-alive\n\n"
-        else:
-            yield b"".join(sent_event(row, is_gang=group.is_gang) for row in rows)
+    try:
+        async for rows in hub.listen(listener, patience=KEEP_ALIVE_SECONDS):
+            if rows is None:
+                yield b": keep-alive\n\n"
+            else:
+                yield b"".join(sent_event(row, is_gang=is_gang) for row in rows)
+    except CutOff:
+        return
     yield b"event: end\ndata: {}\n\n"
 
 

@@ -108,8 +108,8 @@ class MembersController(Controller):
         else:
             part = await sync_to_thread(reader.tail, target, tail)
         if follow:
-            hub.require_room()
-            content = follow_log(hub, reader, target, offset=part.start)
+            listener = hub.join(target.group_id, after=target.last_event_id, is_bell=True)
+            content = follow_log(hub, listener, reader, target, offset=part.start)
             return TypedStream(content, media_type=_TEXT)  # type: ignore[return-value]
         headers = {"Muster-Log-Next-Offset": str(part.next_offset), "Muster-Log-Size": str(part.size)}
         return Response(part.content, media_type=_TEXT, headers=headers)  # type: ignore[return-value]
