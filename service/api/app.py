@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractAsyncContextManager
 from functools import partial
 
-import structlog
 from litestar import Litestar
-from litestar.concurrency import set_asyncio_executor, sync_to_thread
+from litestar.concurrency import set_asyncio_executor
 from litestar.datastructures import State
 from litestar.types import ControllerRouterHandler
 from redis import Redis
 from sqlalchemy import Engine
-from sqlalchemy.exc import SQLAlchemyError
 
 from service.api.auth import Authentication, KeyRing
 from service.api.bells import Bells
@@ -32,20 +27,21 @@ from service.api.controllers.nodes import NodesController
 from service.api.controllers.queues import QueuesController
 from service.api.deps import dependencies
 from service.api.event_hub import EventHub
+from service.api.lifespans import Lifespan, asking, closing, knowing_the_admin, ringing, streaming
 from service.api.metrics import RequestTimes, Scrapes, render
 from service.api.problems import HANDLERS
+from service.api.readiness import Readiness
 from service.clock import Clock, SystemClock
 from service.inventory.client import make_client
-from service.operations.admin_key import admin_key, ensure_admin_key
 from service.operations.configuration import KnownConfiguration
 from service.operations.measure import measure
 from service.operations.secret_box import open_box
 from service.settings import Settings
 from service.store.engine import make_engine
+from service.store.pulse import Pulse
 
 #: Batches of groups are large; anything beyond this is refused before it is read.
 MAX_BODY_BYTES = 16 * 1024 * 1024
-_ADMIN_KEY_RETRY_SECONDS = 1.0
 
 #: Every controller and handler of the API.
 ROUTES: tuple[ControllerRouterHandler, ...] = (
@@ -75,10 +71,9 @@ PARTS = (
     "configuration",
     "request_times",
     "scrapes",
+    "readiness",
     "hub",
 )
-
-_log = structlog.get_logger("muster.api")
 
 
 def create_app(
@@ -88,19 +83,22 @@ def create_app(
     redis: Redis | None = None,
     clock: Clock | None = None,
 ) -> Litestar:
-    """The ASGI application. What is not given is made from `settings` and closed with it.
+    """The ASGI application. What is not given is made from `settings`; an engine of its own is closed
+    with it.
 
     Call it outside of a running event loop: it sets the thread pool, of the size of the database
     pool, that plain-function handlers run in.
     """
-    own_engine = engine is None
+    is_own, pulse = engine is None, Pulse(settings.database_url)
     engine = engine or make_engine(
-        settings.database_url, pool_size=settings.api_pool_size, application_name="muster-api"
+        settings.database_url,
+        pool_size=settings.api_pool_size,
+        application_name="muster-api",
+        pulse=pulse,
     )
-    redis = redis or make_client(settings.redis_url)
-    clock = clock or SystemClock()
-    ring, bells = KeyRing(engine), Bells(redis)
-    hub = EventHub(engine, most=settings.max_streams)
+    redis, clock = redis or make_client(settings.redis_url), clock or SystemClock()
+    ring, bells, hub = KeyRing(engine), Bells(redis), EventHub(engine, most=settings.max_streams)
+    times, readiness = RequestTimes(), Readiness(pulse, redis)
     executor = ThreadPoolExecutor(settings.api_pool_size, thread_name_prefix="handler")
     set_asyncio_executor(executor)
     parts = {
@@ -112,93 +110,38 @@ def create_app(
         "key_ring": ring,
         "box": open_box(key=settings.secret_key, data=settings.data),
         "configuration": KnownConfiguration(),
-        "request_times": RequestTimes(),
+        "request_times": times,
         "scrapes": Scrapes(partial(_measured, engine, redis, clock)),
+        "readiness": readiness,
         "hub": hub,
     }
+    lifespans = [
+        closing(engine if is_own else None, executor),
+        asking(pulse, readiness),
+        ringing(bells),
+        streaming(hub),
+        knowing_the_admin(engine, settings, clock),
+    ]
+    return _assembled(parts, lifespans, ring=ring, times=times)
+
+
+def _assembled(
+    parts: Mapping[str, object], lifespans: Sequence[Lifespan], *, ring: KeyRing, times: RequestTimes
+) -> Litestar:
     return Litestar(
         route_handlers=ROUTES,
         dependencies=dependencies(parts),
         middleware=[Boundaries(), Authentication(ring)],
-        state=State({"request_times": parts["request_times"]}),
+        state=State({"request_times": times}),
         exception_handlers=HANDLERS,
         return_dto=None,
         request_max_body_size=MAX_BODY_BYTES,
         openapi_config=None,
         logging_config=None,
-        lifespan=[
-            _closing(engine if own_engine else None, executor),
-            _ringing(bells),
-            _streaming(hub),
-            _knowing_the_admin(engine, settings, clock),
-        ],
+        lifespan=list(lifespans),
     )
 
 
 def _measured(engine: Engine, redis: Redis, clock: Clock) -> bytes:
     now = clock.now()
     return render(measure(engine, redis, now=now), now=now)
-
-
-Lifespan = Callable[[Litestar], AbstractAsyncContextManager[None]]
-
-
-def _closing(engine: Engine | None, executor: ThreadPoolExecutor) -> Lifespan:
-    @contextlib.asynccontextmanager
-    async def lifespan(_: Litestar) -> AsyncGenerator[None]:
-        yield
-        executor.shutdown(wait=False)
-        if engine is not None:
-            engine.dispose()
-
-    return lifespan
-
-
-def _ringing(bells: Bells) -> Lifespan:
-    @contextlib.asynccontextmanager
-    async def lifespan(_: Litestar) -> AsyncGenerator[None]:
-        bells.start()
-        yield
-        await sync_to_thread(bells.stop)
-
-    return lifespan
-
-
-def _streaming(hub: EventHub) -> Lifespan:
-    @contextlib.asynccontextmanager
-    async def lifespan(_: Litestar) -> AsyncGenerator[None]:
-        yield
-        await hub.close()
-
-    return lifespan
-
-
-def _knowing_the_admin(engine: Engine, settings: Settings, clock: Clock) -> Lifespan:
-    """The first attempt is made before the first request; with PostgreSQL away, others follow."""
-
-    def attempt() -> bool:
-        try:
-            is_valid = ensure_admin_key(engine, admin_key(settings), now=clock.now())
-        except SQLAlchemyError as error:
-            _log.warning("admin_key_not_stored", error=type(error).__name__)
-            return False
-        if not is_valid:
-            _log.warning("admin_key_revoked", hint="remove admin.key and start again for a new one")
-        return True
-
-    async def keep_trying() -> None:
-        while True:
-            await asyncio.sleep(_ADMIN_KEY_RETRY_SECONDS)
-            if await sync_to_thread(attempt):
-                return
-
-    @contextlib.asynccontextmanager
-    async def lifespan(_: Litestar) -> AsyncGenerator[None]:
-        trying = None if await sync_to_thread(attempt) else asyncio.create_task(keep_trying())
-        yield
-        if trying is not None:
-            trying.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await trying
-
-    return lifespan

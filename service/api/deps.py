@@ -18,6 +18,7 @@ from service.api.auth import KeyRing
 from service.api.bells import Bells
 from service.api.event_hub import EventHub
 from service.api.metrics import RequestTimes, Scrapes
+from service.api.readiness import Readiness
 from service.clock import Clock
 from service.domain.principal import Principal
 from service.operations.configuration import KnownConfiguration
@@ -37,6 +38,7 @@ KnownConfigurationDep: TypeAlias = NamedDependency[SkipValidation[KnownConfigura
 EventHubDep: TypeAlias = NamedDependency[SkipValidation[EventHub]]
 RequestTimesDep: TypeAlias = NamedDependency[SkipValidation[RequestTimes]]
 ScrapesDep: TypeAlias = NamedDependency[SkipValidation[Scrapes]]
+ReadinessDep: TypeAlias = NamedDependency[SkipValidation[Readiness]]
 #: Who calls; only on routes that need a key.
 PrincipalDep: TypeAlias = NamedDependency[SkipValidation[Principal]]
 

@@ -5,6 +5,12 @@ from __future__ import annotations
 from sqlalchemy import Engine, create_engine
 from sqlalchemy.pool import NullPool
 
+from service.store.bounded import bound_waiting, ping_before_use
+from service.store.pulse import Pulse, heed
+
+#: A server that is alive ends a statement itself; after that and some seconds more, it is not.
+_ANSWER_SECONDS, _DIRECT_ANSWER_SECONDS = 35.0, 125.0
+
 #: Idle transactions and lock waits are bounded, so that a frozen process cannot stop the others
 #: for ever. The leader's own connection has looser bounds; its lease bounds it (L1, L3).
 _SESSION = {
@@ -15,21 +21,29 @@ _SESSION = {
 }
 
 
-def make_engine(url: str, *, pool_size: int = 5, application_name: str = "muster") -> Engine:
+def make_engine(
+    url: str, *, pool_size: int = 5, application_name: str = "muster", pulse: Pulse | None = None
+) -> Engine:
     """A pool of at most `pool_size` connections that are checked before use.
 
     `url` names the driver: postgresql+psycopg://. Raises sqlalchemy's OperationalError on use when
-    the server is away; waiting for a connection is bounded by five seconds.
+    the server is away or does not answer; waiting for a connection is bounded by five seconds.
+    With a `pulse` nothing waits for a server that it found silent.
     """
     options = " ".join(f"-c {name}={value}" for name, value in _SESSION.items())
-    return create_engine(
+    engine = create_engine(
         url,
+        hide_parameters=True,
         pool_size=pool_size,
         max_overflow=0,
         pool_timeout=5,
-        pool_pre_ping=True,
         connect_args={"connect_timeout": 3, "options": options, "application_name": application_name},
     )
+    if pulse is not None:
+        heed(engine, pulse)
+    bound_waiting(engine, answer_seconds=_ANSWER_SECONDS)
+    ping_before_use(engine)
+    return engine
 
 
 #: A leader is bounded by its lease and ended by its successor (L1, L3); these bounds only keep a
@@ -51,8 +65,9 @@ def make_direct_engine(url: str, *, application_name: str = "muster leader") -> 
     another (L1, W3). Statements are planned anew each time, with their values.
     """
     options = " ".join(f"-c {name}={value}" for name, value in _DIRECT_SESSION.items())
-    return create_engine(
+    engine = create_engine(
         url,
+        hide_parameters=True,
         poolclass=NullPool,
         connect_args={
             "connect_timeout": 3,
@@ -61,3 +76,5 @@ def make_direct_engine(url: str, *, application_name: str = "muster leader") -> 
             "prepare_threshold": None,
         },
     )
+    bound_waiting(engine, answer_seconds=_DIRECT_ANSWER_SECONDS)
+    return engine

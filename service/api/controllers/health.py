@@ -7,9 +7,8 @@ from typing import Literal
 from litestar import get
 
 from service.api.auth import PUBLIC
-from service.api.deps import EngineDep, RedisDep
+from service.api.deps import ReadinessDep
 from service.api.wire import AnswerStruct
-from service.operations import health
 
 
 class Alive(AnswerStruct, frozen=True, kw_only=True):
@@ -26,8 +25,8 @@ def get_health() -> Alive:
     return Alive()
 
 
-@get("/readyz", operation_id="get-readiness", tags=["health"], sync_to_thread=True, opt={PUBLIC: True})
-def get_readiness(engine: EngineDep, redis: RedisDep) -> Ready:
+@get("/readyz", operation_id="get-readiness", tags=["health"], opt={PUBLIC: True})
+async def get_readiness(readiness: ReadinessDep) -> Ready:
     """PostgreSQL and Redis answer; else 503 that names the one that does not."""
-    health.check(engine, redis)
+    await readiness.check()
     return Ready()
