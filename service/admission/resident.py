@@ -66,7 +66,7 @@ class World:
             if before is not None and before != after:
                 self._end(before)
                 if after is None or after.attempt != before.attempt:
-                    freed.append(self._freed(before))
+                    freed.append(Freed(unit_id=unit_id, attempt=before.attempt))
         for unit_id, after in changes.running.items():
             if unit_id not in self.running:
                 self._start(after)
@@ -154,16 +154,6 @@ class World:
             used[resource] -= amount
         for taken in taken_by(unit.places, self.shapes[unit.shape_id]):
             self.capacity.release(taken)
-
-    def _freed(self, unit: RunningUnit) -> Freed:
-        taken = taken_by(unit.places, self.shapes[unit.shape_id])
-        return Freed(
-            unit_id=unit.id,
-            attempt=unit.attempt,
-            places=unit.places,
-            cpus_milli_by_node={each.node_id: each.cpus_milli for each in taken},
-            memory_mib_by_node={each.node_id: each.memory_mib for each in taken},
-        )
 
 
 def _running(row: PendingUnit, admission: Admission, admitted_at: datetime) -> RunningUnit:

@@ -125,10 +125,8 @@ class Changes:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Freed:
-    """A reservation that a change ended: the leader releases it in the ledger (R5)."""
+    """A reservation that a change ended: the leader releases it in the ledger (R5), which knows its
+    places."""
 
     unit_id: int
     attempt: int
-    places: tuple[Place, ...]
-    cpus_milli_by_node: Mapping[int, int]
-    memory_mib_by_node: Mapping[int, int]

@@ -73,7 +73,7 @@ def get_group(engine: Engine, public_id: UUID, principal: Principal) -> GroupDet
     """One group in full. Raises NotFound."""
     with reading(engine) as conn:
         group = get_visible_group(conn, public_id, principal)
-        live = tuple(live_reads.list_live_units(conn, group.id))
+        live = tuple(live_reads.list_live_attempts(conn, group.id))
         node_ids = sorted({place.node_id for unit in live for place in unit.places})
         return GroupDetail(
             group=group,

@@ -13,10 +13,12 @@ from sqlalchemy import Connection, text
 from service.admission.plan import Admission
 from service.domain.status import Status
 from service.store.copying import copy_rows
+from service.store.groups import UNIT_COLUMNS
+from service.store.places import pack_places
 
 _LOCK_GROUPS = "SELECT id FROM groups WHERE id = ANY(:ids) ORDER BY id FOR NO KEY UPDATE"
 #: `first_index` is the lowest index that keeps waiting, or the last one if none does: then the row
-#: itself is admitted. Ids ascend, so that two transactions lock in the same order.
+#: itself is admitted. No UPDATE promises in which order it locks: a deadlock is retried (W4).
 _TAKE = """
 UPDATE units u SET
   version = u.version + 1,
@@ -34,20 +36,6 @@ RETURNING u.id, u.version, u.restarts_used, u.refused_dispatches, u.failed_nodes
 """
 _LIMITS = "SELECT id, time_limit_seconds, start_timeout_seconds FROM groups WHERE id = ANY(:ids)"
 
-_UNIT_COLUMNS = (
-    "id",
-    "group_id",
-    "first_index",
-    "last_index",
-    "status",
-    "attempt",
-    "version",
-    "is_held",
-    "restarts_used",
-    "refused_dispatches",
-    "failed_nodes",
-    "admitted_at",
-)
 _ATTEMPT_COLUMNS = (
     "unit_id",
     "attempt",
@@ -137,7 +125,12 @@ def read_limits(conn: Connection, group_ids: Iterable[int]) -> dict[int, Limits]
 
 def add_members(conn: Connection, members: Iterable[tuple[Admission, TakenRow]], now: datetime) -> None:
     """Rows for members that were split off a range which keeps waiting, or whose last is admitted."""
-    copy_rows(conn, "units", _UNIT_COLUMNS, (_unit_row(member, row, now) for member, row in members))
+    copy_rows(
+        conn,
+        "units",
+        (*UNIT_COLUMNS, "admitted_at"),
+        (_unit_row(member, row, now) for member, row in members),
+    )
 
 
 def add_attempts(
@@ -178,7 +171,6 @@ def _unit_row(member: Admission, row: TakenRow, now: datetime) -> tuple[Any, ...
 def _attempt_row(
     admission: Admission, start_deadline_at: datetime | None, time_limit_at: datetime | None, *, now: datetime
 ) -> tuple[Any, ...]:
-    places = [[place.member, place.role, place.node_id, list(place.devices)] for place in admission.places]
     return (
         admission.unit_id,
         admission.attempt,
@@ -187,7 +179,7 @@ def _attempt_row(
         admission.group_id,
         admission.queue_id,
         admission.pool_id,
-        Jsonb(places),
+        Jsonb(pack_places(admission.places)),
         Jsonb(dict(admission.usage)),
         "Waiting",
         0,

@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Row, text
 
 from service.domain.node import Place
 from service.domain.status import Cause, Status
+from service.store.places import places_of
 
 WAITING, CLAIMED, LAUNCHED, CLOSING = "Waiting", "Claimed", "Launched", "Closing"
 
@@ -256,14 +257,6 @@ def _live(row: Row[Any]) -> LiveAttempt:
     if values["evict_cause"] is not None:
         values["evict_cause"] = Cause(values["evict_cause"])
     return LiveAttempt(**values)
-
-
-def places_of(stored: Sequence[Sequence[Any]]) -> tuple[Place, ...]:
-    """Places as they lie in `attempts.places`."""
-    return tuple(
-        Place(member=member, role=role, node_id=node_id, devices=tuple(devices))
-        for member, role, node_id, devices in stored
-    )
 
 
 def _columns(rows: Sequence[Sequence[Any]], count: int) -> list[list[Any]]:

@@ -39,7 +39,8 @@ _GROUP_COLUMNS = (
     "is_preemptible",
     "labels",
 )
-_UNIT_COLUMNS = (
+#: What every new unit has a value for.
+UNIT_COLUMNS = (
     "id",
     "group_id",
     "first_index",
@@ -96,7 +97,7 @@ def insert_groups(conn: Connection, groups: Sequence[NewGroup]) -> None:
         ("group_id", "spec", "secrets"),
         ((group.id, Jsonb(spec_body(group.spec)), group.sealed) for group in groups),
     )
-    copy_rows(conn, "units", _UNIT_COLUMNS, map(_unit_row, groups))
+    copy_rows(conn, "units", UNIT_COLUMNS, map(_unit_row, groups))
 
 
 def _group_row(group: NewGroup) -> tuple[object, ...]:

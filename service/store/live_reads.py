@@ -9,6 +9,7 @@ from datetime import datetime
 from sqlalchemy import Connection, text
 
 from service.domain.node import Place
+from service.store.places import places_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,7 +38,7 @@ class Past:
     running_at: datetime | None
 
 
-def list_live_units(conn: Connection, group_id: int) -> list[LiveUnit]:
+def list_live_attempts(conn: Connection, group_id: int) -> list[LiveUnit]:
     """Live attempts of the group's units, in the order of their members."""
     rows = conn.execute(
         text(
@@ -84,11 +85,3 @@ def count_succeeded_members(conn: Connection, group_id: int) -> int:
 def load_node_names(conn: Connection, node_ids: Sequence[int]) -> dict[int, str]:
     rows = conn.execute(text("SELECT id, name FROM nodes WHERE id = ANY(:ids)"), {"ids": list(node_ids)})
     return {row.id: row.name for row in rows}
-
-
-def places_of(packed: Sequence[Sequence[object]]) -> tuple[Place, ...]:
-    """Places as an attempt's row has them: [[member, role, node_id, [device, ...]], ...]."""
-    return tuple(
-        Place(int(str(member)), int(str(role)), int(str(node)), tuple(devices))  # type: ignore[arg-type]
-        for member, role, node, devices in packed
-    )

@@ -11,8 +11,8 @@ from sqlalchemy import Connection, Row, text
 
 from service.domain.node import Place
 from service.domain.status import Status
-from service.store.live_reads import places_of
 from service.store.member_ends import MemberEnd
+from service.store.places import places_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,9 +9,9 @@ from typing import Any
 from sqlalchemy import Connection, Row, text
 
 from service.admission.world import Configuration, Device, Node, PendingUnit, Pool, Queue, RunningUnit
-from service.domain.node import Place
 from service.domain.queue import Order, Quota, Stop
 from service.domain.status import LIVE, Status
+from service.store.places import places_of
 
 _UNITS = """
 SELECT u.id, u.group_id, g.public_id, g.queue_id, g.shape_id, g.priority, g.submitted_at,
@@ -92,9 +92,7 @@ def _running(row: Row[Any]) -> RunningUnit:
         shape_id=row.shape_id,
         attempt=row.live_attempt,
         revision=row.revision,
-        places=tuple(
-            Place(member, role, node_id, tuple(devices)) for member, role, node_id, devices in row.places
-        ),
+        places=places_of(row.places),
         usage=row.usage,
         time_limit_at=row.time_limit_at,
     )
