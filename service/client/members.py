@@ -8,7 +8,11 @@ from typing import Any
 
 from msgspec import Struct
 
+from service.client.groups import Group
+from service.client.log_following import LogFollower
 from service.client.transport import Transport, segment
+from service.domain.shape import Scheduling
+from service.domain.status import ENDED
 
 
 class Member(Struct, frozen=True, kw_only=True):
@@ -44,7 +48,8 @@ class Members:
     def __init__(self, transport: Transport, group_id: str) -> None:
         self._transport = transport
         self._ask = transport.ask
-        self._path = f"/v1/groups/{segment(group_id)}/members"
+        self._group_path = f"/v1/groups/{segment(group_id)}"
+        self._path = f"{self._group_path}/members"
 
     def list(self, *, statuses: Sequence[str] = ()) -> Iterator[Member]:
         """Members in the order of their numbers, page by page as they are asked for."""
@@ -73,18 +78,26 @@ class Members:
         is_followed: bool = False,
     ) -> Iterator[bytes]:
         """What a member wrote, in pieces: the last `tail` lines or all that is kept, of the newest
-        attempt and generation if no other is named. With `is_followed` until its group has ended."""
-        query = {"tail": tail, "attempt": attempt, "generation": generation}
+        attempt and generation if no other is named. With `is_followed` until its group has ended, also
+        over a restart of the server."""
+        path = f"{self._path}/{member}/logs"
+        asked = {"attempt": attempt, "generation": generation}
         if is_followed:
-            with self._transport.stream(
-                f"{self._path}/{member}/logs", query=query | {"follow": "true"}
-            ) as answer:
-                yield from answer.iter_bytes()
+            log = LogFollower(self._transport, path, asked=asked, has_ended=lambda: self._has_ended(member))
+            yield from log.follow(tail=tail)
             return
+        query = {"tail": tail} | asked
         offset: int | None = None
         while True:
-            answer = self._transport.fetch(f"{self._path}/{member}/logs", query=query | {"offset": offset})
+            answer = self._transport.fetch(path, query=query | {"offset": offset})
             yield answer.content
             offset = int(answer.headers["Muster-Log-Next-Offset"])
             if tail is not None or not answer.content or offset >= int(answer.headers["Muster-Log-Size"]):
                 return
+
+    def _has_ended(self, member: int) -> bool:
+        """Whether nothing of the member's unit will run again."""
+        group = self._ask("GET", self._group_path, Group)
+        return group.status in ENDED or (
+            group.scheduling == Scheduling.INDEPENDENT and self.get(member).status in ENDED
+        )

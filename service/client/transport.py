@@ -25,7 +25,7 @@ STREAM_TIMEOUT = httpx2.Timeout(None, connect=3.0, read=90.0)
 _PAUSES = (0.2, 0.6)
 _LONGEST_PAUSE_SECONDS = 5.0
 #: Answers that say "not now": too much at once, a store away, no server behind the proxy.
-_PASSING = frozenset({429, 502, 503, 504})
+NOT_NOW = frozenset({429, 502, 503, 504})
 
 
 class _Problem(msgspec.Struct):
@@ -105,7 +105,7 @@ class Transport:
             except httpx2.TransportError:
                 time.sleep(pause)
             else:
-                if answer.status_code not in _PASSING:
+                if answer.status_code not in NOT_NOW:
                     return answer
                 time.sleep(_retry_after(answer, pause))
         try:

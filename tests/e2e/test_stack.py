@@ -134,6 +134,36 @@ def test_a_part_that_is_killed_comes_back_and_nothing_is_lost(shared: Up, tmp_pa
         wait_status(client, again.id, "Succeeded")
 
 
+def test_a_log_is_followed_over_a_restart_of_the_api(shared: Up, tmp_path: Path) -> None:
+    script = 'echo before; while [ ! -e "$0/go" ]; do sleep 0.05; done; echo behind'
+    with shared.client() as client:
+        group = client.submit({"name": "talker", "command": ["sh", "-c", script, str(tmp_path)]})
+        wait_status(client, group.id, "Running")
+        with subprocess.Popen(
+            [*MUSTER, "--data", str(shared.data), "logs", "-f", group.id],
+            stdout=subprocess.PIPE,
+            env=environment(),
+            text=True,
+        ) as following:
+            assert following.stdout is not None
+            assert following.stdout.readline() == "before\n"
+            shared.kill("api")
+            (tmp_path / "go").touch()
+            assert following.stdout.read() == "behind\n"
+            assert following.wait(60) == 0
+
+
+def test_a_group_is_watched_to_its_success(shared: Up, tmp_path: Path) -> None:
+    file = tmp_path / "group.yaml"
+    file.write_text("name: brief\nmembers: 2\ngpus: 1\ncommand: [sleep, '1']\n")
+    said = muster("--data", shared.data, "submit", "--watch", file)
+    assert (said.returncode, said.stderr) == (0, "")
+    lines = [line.split("\t") for line in said.stdout.splitlines()]
+    assert lines[-1][:2] == ["brief", "Succeeded"]
+    assert len(lines) > 2  # the id, what came between, the end
+    assert muster("--data", shared.data, "run", "--watch", "--", "false").returncode == 1
+
+
 # ------------------------------------------------------------------------------------ stopping and starting
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_stopping_leaves_members_and_the_next_stack_adopts_them(

@@ -111,5 +111,10 @@ class MembersController(Controller):
             listener = hub.join(target.group_id, after=target.last_event_id, is_bell=True)
             content = follow_log(hub, listener, reader, target, offset=part.start)
             return TypedStream(content, media_type=_TEXT)  # type: ignore[return-value]
-        headers = {"Muster-Log-Next-Offset": str(part.next_offset), "Muster-Log-Size": str(part.size)}
+        headers = {
+            "Muster-Log-Attempt": str(target.attempt),
+            "Muster-Log-Generation": str(target.generation),
+            "Muster-Log-Next-Offset": str(part.next_offset),
+            "Muster-Log-Size": str(part.size),
+        }
         return Response(part.content, media_type=_TEXT, headers=headers)  # type: ignore[return-value]

@@ -252,6 +252,9 @@ def test_logs_are_read_in_parts(served: httpx.Client, settings: Settings, engine
         "14",
     )
     assert served.get(address, params={"tail": 2}).text == "two\nthree\n"
+    headers = served.get(address).headers
+    assert (headers["Muster-Log-Attempt"], headers["Muster-Log-Generation"]) == ("1", "1")
+    assert served.get(address, params={"attempt": 2}).headers["Muster-Log-Attempt"] == "2"
     assert served.get(address, params={"tail": 0}).text == ""
     assert served.get(address, params={"attempt": 2}).text == ""
     for bad in ({"offset": -1}, {"limit": 0}, {"tail": -1}, {"limit": 10**12}, {"attempt": 10**12}):
