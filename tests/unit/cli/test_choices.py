@@ -33,3 +33,27 @@ def test_there_are_choices() -> None:
 @pytest.mark.parametrize("name", ALL)
 def test_choices_are_texts(name: str) -> None:
     assert [type(choice) for choice in ALL[name].choices] == [str] * len(ALL[name].choices)
+
+
+def leaves(
+    command: click.Command, context: click.Context, path: str = ""
+) -> Iterator[tuple[str, click.Command]]:
+    """Every command that does something by itself."""
+    if not isinstance(command, click.Group) or command.invoke_without_command:
+        yield path, command
+    if isinstance(command, click.Group):
+        for name in command.list_commands(context):
+            found = command.get_command(context, name)
+            assert found is not None
+            yield from leaves(found, context, f"{path} {name}".strip())
+
+
+def test_every_command_that_asks_the_server_takes_json() -> None:
+    """Those that do not run something here, or print what somebody else wrote."""
+    without = {
+        path
+        for path, command in leaves(cli, click.Context(cli))
+        if not any("--json" in parameter.opts for parameter in command.params)
+    }
+    here = {"up", "down", "version", "api", "worker", "dispatcher", "ticker", "migrate"}
+    assert without == here | {"logs"}
