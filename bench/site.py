@@ -53,7 +53,7 @@ class Books:
         with engine.begin() as conn:
             pool_id = ensure_pool(conn, "bench", launcher="simulated", levels=["host"])
             reports = [reported_node(report) for report in parse_nodes(nodes)]
-            register_nodes(conn, pool_id, reports, now=clock.now())
+            register_nodes(conn, pool_id, reports=reports, now=clock.now())
         for name in self.queues:
             create_queue(
                 engine,

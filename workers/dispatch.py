@@ -48,9 +48,15 @@ def run(settings: Settings) -> None:
             _log.warning("wake_up_dropped", error=type(error).__name__)
 
     dispatcher = Dispatcher(
-        engine, launcher, settings.pool, clock, settings, ring_leader, holder=process_name("dispatcher")
+        engine,
+        launcher,
+        pool_name=settings.pool,
+        clock=clock,
+        settings=settings,
+        ring_leader=ring_leader,
+        holder=process_name("dispatcher"),
     )
-    loop = DispatcherLoop(dispatcher, settings, clock, stop=stop, client=client)
+    loop = DispatcherLoop(dispatcher, settings, clock=clock, stop=stop, client=client)
     launcher.on_change(loop.wake)
     try:
         loop.run()
@@ -69,8 +75,8 @@ class DispatcherLoop:
         self,
         dispatcher: Dispatcher,
         settings: Settings,
-        clock: Clock,
         *,
+        clock: Clock,
         stop: threading.Event,
         client: redis.Redis,
     ) -> None:

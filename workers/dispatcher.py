@@ -66,11 +66,11 @@ class Dispatcher:
         self,
         engine: Engine,
         launcher: Launcher,
+        *,
         pool_name: str,
         clock: Clock,
         settings: Settings,
         ring_leader: Callable[[], None],
-        *,
         holder: str | None = None,
     ) -> None:
         self._launcher = launcher
@@ -81,8 +81,8 @@ class Dispatcher:
         self._lease = PoolLease(
             engine,
             pool_name,
-            clock,
-            settings,
+            clock=clock,
+            settings=settings,
             launcher=launcher.capabilities().kind,
             holder=holder or f"{socket.gethostname()}:{os.getpid()}",
         )
@@ -196,7 +196,7 @@ class Dispatcher:
         # To launch takes time: nothing ran before it was launched.
         now = self._clock.now()
         self._sightings.look(self._launcher.observe())
-        judge = self._judge(now, handed, short_units)
+        judge = self._judge(now, handed, short_units=short_units)
         changed = self._sightings.changed_units | short_units | self._unclosed_units
         stops = judge.look_at(self._load(now, changed=changed))
         self._stop(stops, now)
@@ -217,13 +217,13 @@ class Dispatcher:
             _log.warning("launcher_unreachable", pool=self._pool_name, error=str(error))
         has_written = self._set_reachable(is_reachable=False, now=now)
         self._sightings.look(())
-        judge = self._judge(now, Handed(), ())
+        judge = self._judge(now, Handed(), short_units=())
         judge.look_at([attempt for attempt in self._load(now, changed=()) if attempt.dispatch == WAITING])
         has_written |= self._record(judge.result, now)
         self._sightings = Sightings()
         return has_written
 
-    def _judge(self, now: datetime, handed: Handed, short_units: Collection[int]) -> Judge:
+    def _judge(self, now: datetime, handed: Handed, *, short_units: Collection[int]) -> Judge:
         return Judge(
             fence=self._lease.fence,
             book=self._book,
@@ -306,7 +306,7 @@ class Dispatcher:
         misplaced = self._find_misplaced(now) if is_first else []
         with self._lease.fence.conn.begin():
             books = load_keys(self._lease.fence.conn, self._lease.fence.pool_id)
-        strays = strays_of(books, self._sightings, self._book.ids)
+        strays = strays_of(books, self._sightings, node_ids=self._book.ids)
         if strays.ended:
             self._launcher.forget(strays.ended)
         suspects = {GenerationKey(*holder) for holder in self._book.lost.values()} | set(strays.alive)
@@ -331,7 +331,7 @@ class Dispatcher:
 
     def _find_misplaced(self, now: datetime) -> list[tuple[LiveAttempt, Seats]]:
         """Only a database that was restored can differ so: it comes with a new lease."""
-        return misplaced_of(self._load(now, changed=None), self._sightings, self._book.ids)
+        return misplaced_of(self._load(now, changed=None), self._sightings, node_ids=self._book.ids)
 
     def _move(self, misplaced: Sequence[tuple[LiveAttempt, Seats]], now: datetime) -> bool:
         """X7: what runs in other places than the books say gets its next attempt."""

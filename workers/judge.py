@@ -84,7 +84,7 @@ class Judge:
             else:
                 undecided.append(attempt)
         for attempt, views in self._with_tails(self._views(undecided)):
-            self._decide(attempt, views, stops)
+            self._decide(attempt, views, stops=stops)
         return stops
 
     def conclude(self, answers: Iterable[CloseResult], stops: Stops) -> None:
@@ -123,11 +123,11 @@ class Judge:
         else:
             stops.tell.append((attempt, living))
 
-    def _decide(self, attempt: LiveAttempt, views: Sequence[MemberView], stops: Stops) -> None:
+    def _decide(self, attempt: LiveAttempt, views: Sequence[MemberView], *, stops: Stops) -> None:
         decision = decide(
             unit_view(attempt, self.book.faults, is_launched=self._is_launched(attempt)),
             policy_of(attempt, self.settings),
-            views,
+            members=views,
             now=self.now,
         )
         if isinstance(decision, Succeed):

@@ -53,7 +53,7 @@ def hand_over(
             handed.refused[generation_of(one.attempt)] = judge_launch_refusal(
                 unit_view(one.attempt, Faults(), is_launched=False),
                 policy_of(one.attempt, settings),
-                _SEALED_OTHERWISE,
+                message=_SEALED_OTHERWISE,
             )
             continue
         launches += launches_of(one, node_names=node_names, hidden=hidden)
@@ -64,7 +64,7 @@ def hand_over(
         key = generation_of(one.attempt)
         if key not in answers:
             continue
-        verdict = judge_launch(one.attempt, answers[key], settings, node_names=node_names)
+        verdict = judge_launch(one.attempt, answers[key], settings=settings, node_names=node_names)
         if verdict is None:
             handed.taken.add(key)
         else:
@@ -110,8 +110,8 @@ def launches_of(
 def judge_launch(
     attempt: LiveAttempt,
     results: Sequence[LaunchResult],
-    settings: Settings,
     *,
+    settings: Settings,
     node_names: Mapping[int, str],
 ) -> Evict | None:
     """What follows from the launcher's answers for one generation; None if every member was taken."""
@@ -120,12 +120,12 @@ def judge_launch(
     by_outcome = {result.outcome: result for result in reversed(results)}
     bad = by_outcome.get(Outcome.CANNOT_EXECUTE)
     if bad is not None:
-        return judge_cannot_execute(bad.key.member, nodes[bad.key.member], printable(bad.message))
+        return judge_cannot_execute(bad.key.member, nodes[bad.key.member], message=printable(bad.message))
     bad = by_outcome.get(Outcome.CONFLICT)
     if bad is not None:
         return judge_launch_conflict(policy, printable(bad.message) or _NO_REASON)
     bad = by_outcome.get(Outcome.REFUSED)
     if bad is not None:
         unit = unit_view(attempt, Faults(), is_launched=False)
-        return judge_launch_refusal(unit, policy, printable(bad.message) or _NO_REASON)
+        return judge_launch_refusal(unit, policy, message=printable(bad.message) or _NO_REASON)
     return None

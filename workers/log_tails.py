@@ -34,7 +34,7 @@ def read_tails(
         for attempt, member in failed
         if (lines := tail_log(settings.data, MemberKey(*attempt.key, member), lines=_LINES))
     }
-    hidden = _hidden(fence, {attempt.group_id for attempt in raw}, box) if raw else {}
+    hidden = _hidden(fence, {attempt.group_id for attempt in raw}, box=box) if raw else {}
     return {
         attempt.unit_id: mask_text(text, hidden[attempt.group_id])[-_LONGEST:]
         for attempt, text in raw.items()
@@ -42,7 +42,7 @@ def read_tails(
     }
 
 
-def _hidden(fence: PoolFence, group_ids: set[int], box: SecretBox) -> Mapping[int, list[str]]:
+def _hidden(fence: PoolFence, group_ids: set[int], *, box: SecretBox) -> Mapping[int, list[str]]:
     with fence.conn.begin():
         specs = load_specs(fence.conn, group_ids)
     hidden: dict[int, list[str]] = {}

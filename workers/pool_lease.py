@@ -24,9 +24,9 @@ class PoolLease:
         self,
         engine: Engine,
         pool_name: str,
+        *,
         clock: Clock,
         settings: Settings,
-        *,
         launcher: str,
         holder: str,
     ) -> None:
@@ -89,7 +89,7 @@ class PoolLease:
         if now < self._renew_at:
             return
         with self.fence.conn.begin():
-            has_kept = self._renew_on(self.fence.conn, self.fence, now)
+            has_kept = self._renew_on(self.fence.conn, self.fence, now=now)
         if not has_kept:
             raise LeaseLost(f"epoch {self.epoch} of pool {self._pool_name} is over")
         self._renew_at = now + timedelta(seconds=self._seconds / 3)
@@ -99,7 +99,7 @@ class PoolLease:
         fence = self._fence
         if fence is not None:
             with self._engine.begin() as conn:
-                self._renew_on(conn, fence, self._clock.now())
+                self._renew_on(conn, fence, now=self._clock.now())
 
     def drop(self) -> None:
         """Close the connection: whoever asks next may have the lease."""
@@ -113,5 +113,5 @@ class PoolLease:
             self._conn = self._direct.connect()
         return self._conn
 
-    def _renew_on(self, conn: Connection, fence: PoolFence, now: datetime) -> bool:
+    def _renew_on(self, conn: Connection, fence: PoolFence, *, now: datetime) -> bool:
         return renew_lease(conn, fence.pool_id, epoch=fence.epoch, now=now, lease_seconds=self._seconds)

@@ -24,7 +24,7 @@ class Strays:
     short_units: set[int] = field(default_factory=set)
 
 
-def strays_of(books: Sequence[LiveKey], sightings: Sightings, node_ids: Mapping[str, int]) -> Strays:
+def strays_of(books: Sequence[LiveKey], sightings: Sightings, *, node_ids: Mapping[str, int]) -> Strays:
     """Compare all live attempts of a pool with all that its launcher knows.
 
     An earlier generation of a live attempt is left alone while it ends: it was closed before the next
@@ -51,7 +51,7 @@ def strays_of(books: Sequence[LiveKey], sightings: Sightings, node_ids: Mapping[
 
 
 def misplaced_of(
-    attempts: Sequence[LiveAttempt], sightings: Sightings, node_ids: Mapping[str, int]
+    attempts: Sequence[LiveAttempt], sightings: Sightings, *, node_ids: Mapping[str, int]
 ) -> list[tuple[LiveAttempt, Seats]]:
     """Attempts that live in other places than the books say, with the devices where they really are."""
     found = []

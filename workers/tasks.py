@@ -33,7 +33,7 @@ class CycleTask:
     The ticker's next job makes up for the rest of this one.
     """
 
-    def __init__(self, leader: Leader, client: redis.Redis, settings: Settings) -> None:
+    def __init__(self, leader: Leader, client: redis.Redis, *, settings: Settings) -> None:
         self.is_over = False
         self._leader = leader
         self._client = client

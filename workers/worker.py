@@ -45,17 +45,17 @@ def run(settings: Settings) -> None:
         keeps_lease=True,
     )
     try:
-        _lead_when_possible(leader, settings, stop)
+        _lead_when_possible(leader, settings, stop=stop)
     finally:
         leader.close()
         client.close()
 
 
-def _lead_when_possible(leader: Leader, settings: Settings, stop: threading.Event) -> None:
+def _lead_when_possible(leader: Leader, settings: Settings, *, stop: threading.Event) -> None:
     waits = backoff()
     while not stop.is_set():
         try:
-            has_led = leader.hold_lease() and _listen(leader, settings, stop)
+            has_led = leader.hold_lease() and _listen(leader, settings, stop=stop)
         except TROUBLE as error:
             seconds = next(waits)
             _log.warning("store_away", error=type(error).__name__, next_try_seconds=seconds)
@@ -66,13 +66,13 @@ def _lead_when_possible(leader: Leader, settings: Settings, stop: threading.Even
         stop.wait(_STANDBY_SECONDS)
 
 
-def _listen(leader: Leader, settings: Settings, stop: threading.Event) -> bool:
+def _listen(leader: Leader, settings: Settings, *, stop: threading.Event) -> bool:
     """Run jobs until told to stop, or to leave. True if any was run. RQ has a client of its own, whose
     timeouts it changes."""
     rq_client = make_client(settings.redis_url)
     client = make_client(settings.redis_url)
     try:
-        worker = CycleWorker(CycleTask(leader, client, settings), rq_client, stop=stop)
+        worker = CycleWorker(CycleTask(leader, client, settings=settings), rq_client, stop=stop)
         # Whatever happened while nobody led: look at once.
         jobs.enqueue_cycles(client)
         return worker.work(logging_level="WARNING")

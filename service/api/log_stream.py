@@ -40,7 +40,7 @@ class LogReader:
         return find_log(
             self.engine,
             self.public_id,
-            self.member,
+            member=self.member,
             principal=self.principal,
             attempt=self.attempt,
             generation=self.generation,

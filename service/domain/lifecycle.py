@@ -142,7 +142,7 @@ Decision = Advance | Succeed | Recover | Evict
 
 
 def decide(
-    unit: UnitView, policy: Policy, members: Sequence[MemberView], *, now: datetime
+    unit: UnitView, policy: Policy, *, members: Sequence[MemberView], now: datetime
 ) -> Decision | None:
     """What happens to a unit in Admitted, Starting, Running or Recovering."""
     if unit.status is Status.EVICTING:
@@ -151,7 +151,7 @@ def decide(
     # looked when the deadline passed. An eviction that was committed before anybody looked stands: there
     # is no edge from Evicting to Succeeded.
     if unit.is_launched:
-        verdict = _judge_members(unit, policy, members, now=now)
+        verdict = _judge_members(unit, policy, members=members, now=now)
         if isinstance(verdict, Succeed | Evict | Recover):
             return verdict
     else:
@@ -170,7 +170,7 @@ def decide(
     return verdict
 
 
-def judge_launch_refusal(unit: UnitView, policy: Policy, message: str) -> Evict:
+def judge_launch_refusal(unit: UnitView, policy: Policy, *, message: str) -> Evict:
     """The launcher refuses to start the unit: it backs off, longer each time, and in the end fails."""
     refused = unit.refused_dispatches + 1
     if refused >= policy.max_dispatches:
@@ -200,7 +200,7 @@ def judge_launch_conflict(policy: Policy, message: str) -> Evict:
     )
 
 
-def judge_cannot_execute(member: int, node: str, message: str | None) -> Evict:
+def judge_cannot_execute(member: int, node: str, *, message: str | None) -> Evict:
     """No restart will make a command executable: the unit fails at once."""
     why = f": {message}" if message else ""
     return Evict(
@@ -226,23 +226,23 @@ def _reaches(verdict: Decision | None, status: Status) -> bool:
 
 # ---------------------------------------------------------------- members
 def _judge_members(
-    unit: UnitView, policy: Policy, members: Sequence[MemberView], *, now: datetime
+    unit: UnitView, policy: Policy, *, members: Sequence[MemberView], now: datetime
 ) -> Decision | None:
     for member in members:
         if member.cannot_execute:
-            return judge_cannot_execute(member.member, member.node, member.detail)
+            return judge_cannot_execute(member.member, member.node, message=member.detail)
     if all(member.has_succeeded for member in members):
         return Succeed(ended_at=max((m.ended_at for m in members if m.ended_at is not None), default=now))
     lost = [member for member in members if member.phase is Phase.LOST]
     if lost:
         # A node that goes down makes its peers fail too: that is not their fault.
-        return _judge_infrastructure(unit, policy, lost, now=now)
+        return _judge_infrastructure(unit, policy, lost=lost, now=now)
     failed = [member for member in members if member.has_failed]
     if any(member.was_told_to_stop for member in failed):
         # Its peers may have failed for that.
-        return _judge_stopped(unit, policy, failed, now=now)
+        return _judge_stopped(unit, policy, failed=failed, now=now)
     if failed:
-        return _judge_user_error(unit, policy, first_failed(failed), now=now)
+        return _judge_user_error(unit, policy, member=first_failed(failed), now=now)
     return _judge_progress(unit, members)
 
 
@@ -259,7 +259,7 @@ def first_failed(failed: Sequence[MemberView]) -> MemberView:
     return min(failed, key=lambda m: (m.ended_at.timestamp() if m.ended_at else inf, m.member))
 
 
-def _judge_user_error(unit: UnitView, policy: Policy, member: MemberView, *, now: datetime) -> Decision:
+def _judge_user_error(unit: UnitView, policy: Policy, *, member: MemberView, now: datetime) -> Decision:
     message = _end_of(member)
     if policy.on_member_loss is OnMemberLoss.FAIL:
         return Evict(target=Status.FAILED, cause=Cause.USER_ERROR, message=message)
@@ -272,13 +272,13 @@ def _judge_user_error(unit: UnitView, policy: Policy, member: MemberView, *, now
     return Recover(
         cause=Cause.USER_ERROR,
         message=message,
-        seat_deadline_at=_seat_deadline(unit, policy, now),
+        seat_deadline_at=_seat_deadline(unit, policy, now=now),
         counts_restart=True,
     )
 
 
 def _judge_infrastructure(
-    unit: UnitView, policy: Policy, lost: Sequence[MemberView], *, now: datetime
+    unit: UnitView, policy: Policy, *, lost: Sequence[MemberView], now: datetime
 ) -> Decision:
     nodes = tuple(sorted({member.node_id for member in lost}))
     names = ", ".join(sorted({member.node for member in lost}))
@@ -290,7 +290,7 @@ def _judge_infrastructure(
 
 
 def _judge_stopped(
-    unit: UnitView, policy: Policy, failed: Sequence[MemberView], *, now: datetime
+    unit: UnitView, policy: Policy, *, failed: Sequence[MemberView], now: datetime
 ) -> Decision:
     """Nobody here decided that its members should stop: `muster down --stop`, or an operator, told
     them. That is neither their fault nor a node's."""
@@ -317,12 +317,12 @@ def _restart_elsewhere_or_in_place(
     return Recover(
         cause=Cause.INFRASTRUCTURE,
         message=message,
-        seat_deadline_at=_seat_deadline(unit, policy, now),
+        seat_deadline_at=_seat_deadline(unit, policy, now=now),
         failed_nodes=nodes,
     )
 
 
-def _seat_deadline(unit: UnitView, policy: Policy, now: datetime) -> datetime:
+def _seat_deadline(unit: UnitView, policy: Policy, *, now: datetime) -> datetime:
     """It runs from when the loss was seen; a second loss before the unit runs again extends nothing."""
     return unit.seat_deadline_at or now + timedelta(seconds=policy.seat_timeout_seconds)
 

@@ -43,7 +43,7 @@ def ensure_admin_key(engine: Engine, key: str, *, now: datetime) -> bool:
     )
     digest = digest_of(key)
     with engine.begin() as conn:
-        return store.add_key(conn, record, digest) or store.find_principal(conn, digest) is not None
+        return store.add_key(conn, record, digest=digest) or store.find_principal(conn, digest) is not None
 
 
 def _write_once(path: Path, key: str) -> None:

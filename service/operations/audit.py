@@ -112,10 +112,10 @@ def _look(
     ledger = Ledger(redis).read()
     listings = read_listings(redis, books.configuration.pools)
     seen = frozenset({Difference(DriftKind.NO_LEDGER, 0)}) if ledger is None else compare(books.state, ledger)
-    return books, ledger, listings, seen.union(_unbooked(conn, books, listings))
+    return books, ledger, listings, seen.union(_unbooked(conn, books, listings=listings))
 
 
-def _unbooked(conn: Connection, books: Books, listings: Iterable[Listing]) -> Iterator[Difference]:
+def _unbooked(conn: Connection, books: Books, *, listings: Iterable[Listing]) -> Iterator[Difference]:
     """Live members of attempts or generations that PostgreSQL does not know (T1), as far as they were
     listed after it said so."""
     strays: list[tuple[AttemptKey, datetime]] = []
@@ -180,7 +180,7 @@ class _Findings:
         for each in differences:
             node = self.nodes.get(each.node_id, f"unknown node {each.node_id}" if each.node_id else "")
             group = self.groups.get(group_of(each.holder[0])) if each.holder else None
-            yield Finding(difference=each, node=node, group=group, message=_sentence(each, node, group))
+            yield Finding(difference=each, node=node, group=group, message=_sentence(each, node, group=group))
 
 
 _SENTENCES = {
@@ -195,7 +195,7 @@ _SENTENCES = {
 }
 
 
-def _sentence(each: Difference, node: str, group: GroupName | None) -> str:
+def _sentence(each: Difference, node: str, *, group: GroupName | None) -> str:
     place = node if each.device is None else f"GPU {each.device} of {node}"
     holder = "nobody"
     if each.holder is not None:

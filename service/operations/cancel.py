@@ -35,7 +35,7 @@ def cancel_group(engine: Engine, public_id: UUID, *, principal: Principal, now: 
     def work(conn: Connection) -> Cancelling:
         group = get_visible_group(conn, public_id, principal)
         units = lock_group_units(conn, group.id)
-        return _cancel(conn, group.id, units, actor=principal.user, now=now)
+        return _cancel(conn, group.id, units=units, actor=principal.user, now=now)
 
     return in_transaction(engine, work)
 
@@ -54,16 +54,16 @@ def cancel_member(
         units = lock_group_units(conn, group.id, member=member)
         others: list[LockedUnit] = []
         if units and units[0].first_index != units[0].last_index:
-            own, others = cut_out_member(conn, units[0], member)
+            own, others = cut_out_member(conn, units[0], member=member)
             units = [own]
         add_events(conn, _events(others, Kind.RANGE_SPLIT, actor=principal.user, now=now))
-        return _cancel(conn, group.id, units, actor=principal.user, now=now)
+        return _cancel(conn, group.id, units=units, actor=principal.user, now=now)
 
     return in_transaction(engine, work)
 
 
 def _cancel(
-    conn: Connection, group_id: int, units: Sequence[LockedUnit], *, actor: str, now: datetime
+    conn: Connection, group_id: int, *, units: Sequence[LockedUnit], actor: str, now: datetime
 ) -> Cancelling:
     message = f"cancelled by {actor}"
     waiting = [unit for unit in units if unit.status is Status.PENDING]

@@ -103,12 +103,14 @@ def _commit_once(
         lost = tuple(a for a in admissions if a.from_unit_id not in taken)
         # 4. What the admitted units are from now on.
         if won:
-            _write(conn, won, taken, now)
+            _write(conn, won, taken=taken, now=now)
             add_events(conn, (_admitted(a, now=now, epoch=fence.epoch, cycle=cycle) for a in won))
     return Committed(won=won, lost=lost)
 
 
-def _write(conn: Connection, won: Sequence[Admission], taken: Mapping[int, TakenRow], now: datetime) -> None:
+def _write(
+    conn: Connection, won: Sequence[Admission], *, taken: Mapping[int, TakenRow], now: datetime
+) -> None:
     limits = read_limits(conn, (a.group_id for a in won))
     add_members(conn, ((a, taken[a.from_unit_id]) for a in won if a.unit_id != a.from_unit_id), now)
     add_attempts(conn, ((a, *_deadlines(limits[a.group_id], now)) for a in won), now)

@@ -20,7 +20,7 @@ def evict_drained(fence: PoolFence, *, now: datetime) -> Evicted:
     units: list[int] = []
     with fence.transaction() as conn:
         # An uncordon that came first takes its units out; one that comes later waits for this.
-        due = _lock_due(conn, fence.pool_id, now)
+        due = _lock_due(conn, fence.pool_id, now=now)
         # W4: of all nodes at once, for the order of ids holds for the whole transaction.
         lock_units(conn, {unit for on_node in due.values() for unit in on_node})
         for name, on_node in due.items():
@@ -45,7 +45,7 @@ def _find_due(fence: PoolFence, now: datetime) -> bool:
         return fence.conn.execute(_DUE, values).first() is not None
 
 
-def _lock_due(conn: Connection, pool_id: int, now: datetime) -> dict[str, list[int]]:
+def _lock_due(conn: Connection, pool_id: int, *, now: datetime) -> dict[str, list[int]]:
     """Units to evict by the name of their drained node."""
     values = {"pool_id": pool_id, "now": now}
     conn.execute(_LOCK_NODES, values)

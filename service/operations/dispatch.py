@@ -80,10 +80,10 @@ def claim_attempts(fence: PoolFence, faults: Faults, *, now: datetime) -> list[C
             return []
         mark_claimed(conn, [attempt.unit_id for attempt in startable], epoch=fence.epoch, now=now)
         specs = load_specs(conn, {attempt.group_id for attempt in startable})
-    return _claimed(startable, specs, now)
+    return _claimed(startable, specs, now=now)
 
 
 def _claimed(
-    attempts: Sequence[LiveAttempt], specs: Mapping[int, StoredSpec], now: datetime
+    attempts: Sequence[LiveAttempt], specs: Mapping[int, StoredSpec], *, now: datetime
 ) -> list[Claimed]:
     return [Claimed(attempt=attempt, spec=specs[attempt.group_id], claimed_at=now) for attempt in attempts]

@@ -56,7 +56,7 @@ def get_position(
         group = get_visible_group(conn, public_id, principal)
         facts = get_waiting_facts(conn, group.id, now=now)
         published = _published(redis, group) if facts.rows else None
-        return _standing(conn, group, facts, published, now=now)
+        return _standing(conn, group, facts=facts, published=published, now=now)
 
 
 def explain_group(
@@ -67,27 +67,29 @@ def explain_group(
         group = get_visible_group(conn, public_id, principal)
         facts = get_waiting_facts(conn, group.id, now=now)
         if not facts.rows:
-            return Explanation(standing=_standing(conn, group, facts, None, now=now), reasons=(), hidden=())
+            return Explanation(
+                standing=_standing(conn, group, facts=facts, published=None, now=now), reasons=(), hidden=()
+            )
         published = _published(redis, group)
         with inventory_errors():
             numbers = read_numbers(redis)
-        reasons = _reasons(group, facts, published, numbers)
-        hidden = _hidden_holders(conn, reasons, principal)
+        reasons = _reasons(group, facts, published=published, numbers=numbers)
+        hidden = _hidden_holders(conn, reasons, principal=principal)
         return Explanation(
-            standing=_standing(conn, group, facts, published, now=now),
+            standing=_standing(conn, group, facts=facts, published=published, now=now),
             reasons=tuple(_without(reason, hidden) for reason in reasons),
             hidden=tuple(sum(holder in hidden for holder in reason.holders) for reason in reasons),
         )
 
 
 def _reasons(
-    group: GroupRow, facts: WaitingFacts, published: PublishedQueue | None, numbers: Mapping[str, int]
+    group: GroupRow, facts: WaitingFacts, *, published: PublishedQueue | None, numbers: Mapping[str, int]
 ) -> list[Reason]:
     """The group's own facts are of now, the rest of the last cycle; each code comes from one of them."""
     own = list(_own_reasons(group, facts))
     codes = {reason.code for reason in own}
     of_cycle = [
-        reason for reason in _published_reasons(group, published, numbers) if reason.code not in codes
+        reason for reason in _published_reasons(group, published, numbers=numbers) if reason.code not in codes
     ]
     reasons = sorted((*own, *of_cycle), key=lambda reason: rank(reason.code))
     is_seen = published is not None and published.verdict_for(group.id) is not None
@@ -121,7 +123,7 @@ def _own_reasons(group: GroupRow, facts: WaitingFacts) -> Iterator[Reason]:
 
 
 def _published_reasons(
-    group: GroupRow, published: PublishedQueue | None, numbers: Mapping[str, int]
+    group: GroupRow, published: PublishedQueue | None, *, numbers: Mapping[str, int]
 ) -> Iterator[Reason]:
     verdict = published.verdict_for(group.id) if published else None
     if published is None or verdict is None:
@@ -154,7 +156,7 @@ def _reason(blocker: Blocker, numbers: Mapping[str, int], *, since: datetime, cy
     )
 
 
-def _hidden_holders(conn: Connection, reasons: Sequence[Reason], principal: Principal) -> frozenset[str]:
+def _hidden_holders(conn: Connection, reasons: Sequence[Reason], *, principal: Principal) -> frozenset[str]:
     """Holders that are other users' groups, unless an operator asks."""
     holders = {holder for reason in reasons for holder in reason.holders}
     if principal.is_operator or not holders:
@@ -187,9 +189,9 @@ def _published(redis: Redis, group: GroupRow) -> PublishedQueue | None:
 def _standing(
     conn: Connection,
     group: GroupRow,
+    *,
     facts: WaitingFacts,
     published: PublishedQueue | None,
-    *,
     now: datetime,
 ) -> Standing:
     may_start = not (facts.is_held or facts.is_queue_stopped or facts.backoff_until)

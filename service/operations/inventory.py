@@ -44,7 +44,7 @@ class NodeInventory:
     holders: tuple[Holder, ...]
 
 
-def read_inventory(engine: Engine, redis: Redis, principal: Principal) -> tuple[NodeInventory, ...]:
+def read_inventory(engine: Engine, redis: Redis, *, principal: Principal) -> tuple[NodeInventory, ...]:
     """Nodes by name. Raises InventoryUnavailable while there is no ledger, and redis' errors."""
     ledger = Ledger(redis).read()
     if ledger is None:

@@ -40,7 +40,7 @@ def create_key(engine: Engine, *, tenant: str, user: str, role: KeyRole, now: da
         id=uuid_utils.compat.uuid7(), tenant=tenant, user=user, role=role, created_at=now, revoked_at=None
     )
     with engine.begin() as conn:
-        store.add_key(conn, record, digest_of(key))
+        store.add_key(conn, record, digest=digest_of(key))
     return NewKey(record=record, key=key)
 
 

@@ -40,20 +40,20 @@ def take_lease(
         # 3. A new epoch, and its expiry.
         epoch = max(lease.epoch, above) + 1
         leases.raise_epoch(conn, epoch, holder)
-        leases.start_expiry(conn, epoch, now + timedelta(seconds=lease_seconds))
+        leases.start_expiry(conn, epoch, expires_at=now + timedelta(seconds=lease_seconds))
     return epoch
 
 
 def renew_lease(conn: Connection, *, epoch: int, now: datetime, lease_seconds: float) -> bool:
     """Prolong the lease of `epoch`; False when a later epoch has it. Never waits for a cycle (L1)."""
     with conn.begin():
-        return leases.move_expiry(conn, epoch, now + timedelta(seconds=lease_seconds))
+        return leases.move_expiry(conn, epoch, expires_at=now + timedelta(seconds=lease_seconds))
 
 
 def give_up_lease(conn: Connection, *, epoch: int, now: datetime) -> bool:
     """Let the next one lead at once, when this leader ends in good order."""
     with conn.begin():
-        return leases.move_expiry(conn, epoch, now)
+        return leases.move_expiry(conn, epoch, expires_at=now)
 
 
 def get_settled_lease(conn: Connection) -> leases.Lease:

@@ -31,7 +31,7 @@ def load_world(conn: Connection) -> tuple[Changes, Position]:
         here = read_position(conn)
         configuration = read_configuration(conn)
         pending, running = read_all_units(conn)
-        shapes = _shapes_of(conn, pending, running, known={})
+        shapes = _shapes_of(conn, pending, running=running, known={})
     changes = Changes(configuration=configuration, shapes=shapes, pending=pending, running=running)
     position = Position(snapshot=here.snapshot, config_version=here.config_version, shapes=dict(shapes))
     return changes, position
@@ -46,7 +46,7 @@ def load_changes(conn: Connection, position: Position) -> tuple[Changes, Positio
         has_moved = now.config_version != position.config_version
         configuration = read_configuration(conn) if has_moved else None
         pending, running = read_units(conn, sorted(now.unit_ids)) if now.unit_ids else ({}, {})
-        shapes = _shapes_of(conn, pending, running, known=position.shapes)
+        shapes = _shapes_of(conn, pending, running=running, known=position.shapes)
     changes = Changes(
         configuration=configuration,
         shapes=shapes,
@@ -61,8 +61,8 @@ def load_changes(conn: Connection, position: Position) -> tuple[Changes, Positio
 def _shapes_of(
     conn: Connection,
     pending: dict[int, PendingUnit],
-    running: dict[int, RunningUnit],
     *,
+    running: dict[int, RunningUnit],
     known: dict[int, Shape],
 ) -> dict[int, Shape]:
     """The shapes of these units; a shape never changes, so each is read once."""

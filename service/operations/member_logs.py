@@ -131,8 +131,10 @@ def _open_log(log: Path, stack: ExitStack) -> _OpenLog | None:
     """Open all parts of a log as they were at one moment; None if there are none."""
     older: list[_OpenPart] = []
     for _ in range(_ATTEMPTS):
-        newest = _open_part(log, 0, stack)
-        older = [part for each in list_segments(log) if (part := _open_part(each.path, each.start, stack))]
+        newest = _open_part(log, 0, stack=stack)
+        older = [
+            part for each in list_segments(log) if (part := _open_part(each.path, each.start, stack=stack))
+        ]
         # Set aside between the two looks: then where it begins is not known yet.
         has_moved = newest is not None and (
             newest.is_dropped or any(part.inode == newest.inode for part in older)
@@ -147,7 +149,7 @@ def _open_log(log: Path, stack: ExitStack) -> _OpenLog | None:
     return _OpenLog(older) if older else None
 
 
-def _open_part(path: Path, start: int, stack: ExitStack) -> _OpenPart | None:
+def _open_part(path: Path, start: int, *, stack: ExitStack) -> _OpenPart | None:
     try:
         file = stack.enter_context(path.open("rb"))
     except FileNotFoundError:

@@ -35,12 +35,14 @@ def get_node(engine: Engine, name: str) -> NodeView:
 def cordon(engine: Engine, name: str, *, actor: str, now: datetime) -> NodeView:
     """Nothing more is placed on the node; what runs there goes on, and a drain keeps its deadline.
     Raises NotFound."""
-    return _change(engine, name, lambda node: node.drain_at, kind=Kind.NODE_CORDONED, actor=actor, now=now)
+    return _change(
+        engine, name, drain_at_of=lambda node: node.drain_at, kind=Kind.NODE_CORDONED, actor=actor, now=now
+    )
 
 
 def uncordon(engine: Engine, name: str, *, actor: str, now: datetime) -> NodeView:
     """End cordon and drain. Raises NotFound."""
-    return _change(engine, name, lambda _: None, kind=Kind.NODE_UNCORDONED, actor=actor, now=now)
+    return _change(engine, name, drain_at_of=lambda _: None, kind=Kind.NODE_UNCORDONED, actor=actor, now=now)
 
 
 def drain(
@@ -49,14 +51,14 @@ def drain(
     """Cordon the node, and at the deadline (None: never) have its dispatcher evict every unit with a
     member there. Raises NotFound."""
     drain_at = None if deadline_seconds is None else now + timedelta(seconds=deadline_seconds)
-    return _change(engine, name, lambda _: drain_at, kind=Kind.NODE_DRAINED, actor=actor, now=now)
+    return _change(engine, name, drain_at_of=lambda _: drain_at, kind=Kind.NODE_DRAINED, actor=actor, now=now)
 
 
 def _change(
     engine: Engine,
     name: str,
-    drain_at_of: Callable[[NodeView], datetime | None],
     *,
+    drain_at_of: Callable[[NodeView], datetime | None],
     kind: Kind,
     actor: str,
     now: datetime,

@@ -124,21 +124,24 @@ def commit_observations(fence: PoolFence, result: PassResult, *, now: datetime) 
         closed = [c for c in result.closed if _is_still_closing(present, c)]
         # 3. Facts: launches and ends.
         mark_launched(conn, [key for key in result.launched if key[0] in present])
-        events = _record_ends(conn, [end for end in result.ends if _is_of_live(present, end)], present, now)
+        events = _record_ends(
+            conn, [end for end in result.ends if _is_of_live(present, end)], present=present, now=now
+        )
         # 4. Decisions.
-        events += _advance(conn, _having(decided, Advance), now)
-        events += _recover(conn, _having(decided, Recover), result.node_names, now)
-        events += _evict(conn, _having(decided, Evict), result.node_names, now)
+        events += _advance(conn, _having(decided, Advance), now=now)
+        events += _recover(conn, _having(decided, Recover), names=result.node_names, now=now)
+        events += _evict(conn, _having(decided, Evict), names=result.node_names, now=now)
         # 5. Ends of attempts: the next generation in place, or the places are given back.
-        events += _close(conn, closed, present, now)
+        events += _close(conn, closed, present=present, now=now)
         if events:
             add_events(conn, events)
-    return _recorded(result, decided, closed)
+    return _recorded(result, decided, closed=closed)
 
 
 def _recorded(
     result: PassResult,
     decided: Sequence[tuple[LiveAttempt, Advance | Recover | Evict]],
+    *,
     closed: Sequence[Closed],
 ) -> Recorded:
     wanted = {attempt.unit_id for attempt, _ in result.decided} | {c.attempt.unit_id for c in result.closed}
@@ -187,7 +190,9 @@ def _goes_on(closed: Closed) -> bool:
 
 
 # ---------------------------------------------------------------- facts
-def _record_ends(conn: Connection, ends: Sequence[MemberEnd], present: Present, now: datetime) -> list[Event]:
+def _record_ends(
+    conn: Connection, ends: Sequence[MemberEnd], *, present: Present, now: datetime
+) -> list[Event]:
     """An end that was reported before is neither recorded nor told again."""
     new = add_member_ends(conn, ends)
     return [
@@ -210,41 +215,44 @@ def _record_ends(conn: Connection, ends: Sequence[MemberEnd], present: Present, 
 
 
 # ---------------------------------------------------------------- decisions
-def _advance(conn: Connection, decided: Sequence[tuple[LiveAttempt, Advance]], now: datetime) -> list[Event]:
+def _advance(
+    conn: Connection, decided: Sequence[tuple[LiveAttempt, Advance]], *, now: datetime
+) -> list[Event]:
     starting = [attempt.unit_id for attempt, to in decided if to.to is Status.STARTING]
     running = [attempt.unit_id for attempt, to in decided if to.to is Status.RUNNING]
     if starting:
         set_starting(conn, starting)
     if running:
         set_running(conn, running, now=now)
-    return [event for attempt, to in decided for event in status_events(attempt, to.to, now)]
+    return [event for attempt, to in decided for event in status_events(attempt, to.to, now=now)]
 
 
 def _recover(
     conn: Connection,
     decided: Sequence[tuple[LiveAttempt, Recover]],
+    *,
     names: Mapping[int, str],
     now: datetime,
 ) -> list[Event]:
     if not decided:
         return []
-    set_recovering(conn, [_recovery(attempt, recover, now) for attempt, recover in decided])
+    set_recovering(conn, [_recovery(attempt, recover, now=now) for attempt, recover in decided])
     events: list[Event] = []
     for attempt, recover in decided:
         # Lost again while it recovers: nothing changes but the generation to come.
         if attempt.status is not Status.RECOVERING:
             events += status_events(
-                attempt, Status.RECOVERING, now, cause=recover.cause, message=recover.message
+                attempt, Status.RECOVERING, now=now, cause=recover.cause, message=recover.message
             )
         else:
             events.append(
-                unit_event(attempt, Kind.RECOVERING, now, cause=recover.cause, message=recover.message)
+                unit_event(attempt, Kind.RECOVERING, now=now, cause=recover.cause, message=recover.message)
             )
-        events += nodes_lost(attempt, recover.failed_nodes, names, now)
+        events += nodes_lost(attempt, recover.failed_nodes, names=names, now=now)
     return events
 
 
-def _recovery(attempt: LiveAttempt, recover: Recover, now: datetime) -> Recovery:
+def _recovery(attempt: LiveAttempt, recover: Recover, *, now: datetime) -> Recovery:
     return Recovery(
         unit_id=attempt.unit_id,
         cause=recover.cause,
@@ -259,6 +267,7 @@ def _recovery(attempt: LiveAttempt, recover: Recover, now: datetime) -> Recovery
 def _evict(
     conn: Connection,
     decided: Sequence[tuple[LiveAttempt, Evict]],
+    *,
     names: Mapping[int, str],
     now: datetime,
 ) -> list[Event]:
@@ -269,7 +278,7 @@ def _evict(
     events: list[Event] = []
     for attempt, evict in decided:
         if evict.counts_refusal:
-            events.append(unit_event(attempt, Kind.DISPATCH_REFUSED, now, message=evict.message))
+            events.append(unit_event(attempt, Kind.DISPATCH_REFUSED, now=now, message=evict.message))
         events.append(
             evicting_event(
                 attempt.unit_id,
@@ -281,7 +290,7 @@ def _evict(
                 at=now,
             )
         )
-        events += nodes_lost(attempt, evict.failed_nodes, names, now)
+        events += nodes_lost(attempt, evict.failed_nodes, names=names, now=now)
     return events
 
 
@@ -301,26 +310,26 @@ def _eviction(attempt: LiveAttempt, evict: Evict) -> EvictingUnit:
 
 
 # ---------------------------------------------------------------- ends of attempts
-def _close(conn: Connection, closed: Sequence[Closed], present: Present, now: datetime) -> list[Event]:
+def _close(conn: Connection, closed: Sequence[Closed], *, present: Present, now: datetime) -> list[Event]:
     again = [c.attempt.unit_id for c in closed if _goes_on(c)]
     if again:
         next_generation(conn, again)
     ended = [c for c in closed if not _goes_on(c)]
     if not ended:
         return []
-    events = _lose_devices(conn, ended, now)
-    releases = [_release(c, present[c.attempt.unit_id], now) for c in ended]
+    events = _lose_devices(conn, ended, now=now)
+    releases = [_release(c, present[c.attempt.unit_id], now=now) for c in ended]
     release_attempts(conn, releases, now=now)
     erase_secrets(conn, {c.attempt.group_id for c in ended})
     for c, release in zip(ended, releases, strict=True):
         if c.success is not None:
-            events += status_events(c.attempt, Status.SUCCEEDED, now, ended_at=release.ended_at)
+            events += status_events(c.attempt, Status.SUCCEEDED, now=now, ended_at=release.ended_at)
         else:
-            events.append(end_event(c.attempt, release, now))
+            events.append(end_event(c.attempt, release, now=now))
     return events
 
 
-def _release(closed: Closed, row: Row[Any], now: datetime) -> ReleasedUnit:
+def _release(closed: Closed, row: Row[Any], *, now: datetime) -> ReleasedUnit:
     attempt = closed.attempt
     if closed.success is not None:
         return ReleasedUnit(
@@ -341,7 +350,7 @@ def _release(closed: Closed, row: Row[Any], now: datetime) -> ReleasedUnit:
     )
 
 
-def _lose_devices(conn: Connection, ended: Sequence[Closed], now: datetime) -> list[Event]:
+def _lose_devices(conn: Connection, ended: Sequence[Closed], *, now: datetime) -> list[Event]:
     """X5: the hold ends, and the devices stay lost until what sits there is gone."""
     lost = [(node_id, device, lost_note(c.attempt.key)) for c in ended for node_id, device in c.lost_devices]
     if not lost:

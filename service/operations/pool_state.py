@@ -61,7 +61,7 @@ def load_node_book(fence: PoolFence) -> NodeBook:
 
 def commit_nodes(fence: PoolFence, reports: Sequence[ReportedNode], *, now: datetime) -> Registered:
     with fence.transaction() as conn:
-        return register_nodes(conn, fence.pool_id, reports, now=now)
+        return register_nodes(conn, fence.pool_id, reports=reports, now=now)
 
 
 def commit_reachability(fence: PoolFence, *, is_reachable: bool, now: datetime) -> None:

@@ -68,7 +68,7 @@ def list_members(
         of_units = () if group.is_gang else statuses
         start = 0 if group.is_gang else first
         units = list_unit_rows(conn, group.id, first=start, limit=limit + 1, statuses=of_units)
-        found = _members(conn, group, units, first=first)
+        found = _members(conn, group, units=units, first=first)
         page: list[Member] = []
         for member in found:
             if len(page) > limit:
@@ -110,8 +110,8 @@ class LogTarget:
 def find_log(
     engine: Engine,
     public_id: UUID,
-    member: int,
     *,
+    member: int,
     principal: Principal,
     attempt: int | None = None,
     generation: int | None = None,
@@ -135,7 +135,7 @@ def find_log(
         )
 
 
-def _members(conn: Connection, group: GroupRow, units: Sequence[UnitRow], *, first: int) -> Iterator[Member]:
+def _members(conn: Connection, group: GroupRow, *, units: Sequence[UnitRow], first: int) -> Iterator[Member]:
     ends = list_ends(conn, units)
     names = load_node_names(conn, sorted({place.node_id for unit in units for place in unit.places}))
     shape = load_shapes(conn, [group.shape_id])[group.shape_id]

@@ -48,7 +48,7 @@ def with_host(labels: Mapping[str, str], name: str) -> dict[str, str]:
 
 
 def register_nodes(
-    conn: Connection, pool_id: int, reports: Sequence[ReportedNode], *, now: datetime
+    conn: Connection, pool_id: int, *, reports: Sequence[ReportedNode], now: datetime
 ) -> Registered:
     """Write what is new about the pool's nodes, within the caller's fenced transaction.
 
@@ -58,7 +58,7 @@ def register_nodes(
     """
     known = load_nodes(conn, pool_id)
     refused = find_foreign_names(
-        conn, pool_id, (r.values.name for r in reports if r.values.name not in known)
+        conn, pool_id, names=(r.values.name for r in reports if r.values.name not in known)
     )
     taken = [report for report in reports if report.values.name not in refused]
     changes = _changes(known, taken)
@@ -66,7 +66,7 @@ def register_nodes(
         # Before any node is locked, as an operator's change does it; the other order deadlocks. What
         # was read stays true: only the pool's dispatcher writes these columns.
         raise_config_version(conn)
-        add_events(conn, _write(conn, pool_id, changes, now=now))
+        add_events(conn, _write(conn, pool_id, changes=changes, now=now))
     return Registered(has_changed=bool(changes), refused=refused)
 
 
@@ -109,18 +109,18 @@ def _change(node: NodeRow | None, report: ReportedNode) -> _Change:
     )
 
 
-def _write(conn: Connection, pool_id: int, changes: Sequence[_Change], *, now: datetime) -> list[Event]:
+def _write(conn: Connection, pool_id: int, *, changes: Sequence[_Change], now: datetime) -> list[Event]:
     new = [change.values for change in changes if change.known is None]
     ids = add_nodes(conn, pool_id, new, now=now) if new else {}
     events: list[Event] = []
     for change in changes:
         node_id = ids[change.values.name] if change.known is None else change.known.id
         if change.known is not None and change.values != _values_of(change.known):
-            set_node(conn, node_id, change.values, now=now)
+            set_node(conn, node_id, values=change.values, now=now)
         if change.devices:
-            set_devices(conn, node_id, change.devices)
+            set_devices(conn, node_id, devices=change.devices)
         if change.has_news:
-            events.append(_event(_state_kind(change.values), node_id, change.values.name, now))
+            events.append(_event(_state_kind(change.values), node_id, name=change.values.name, at=now))
         events += [device_event(Kind.DEVICE_FOUND, node_id, index, at=now) for index in change.found]
     found = [(change.known.id, index) for change in changes if change.known for index in change.found]
     if found:
@@ -184,5 +184,5 @@ def _state_kind(values: NodeValues) -> Kind:
     return Kind.NODE_UP if values.is_ready else Kind.NODE_DOWN
 
 
-def _event(kind: Kind, node_id: int, name: str, at: datetime) -> Event:
+def _event(kind: Kind, node_id: int, *, name: str, at: datetime) -> Event:
     return Event(at=at, kind=kind, node_id=node_id, data={"node": name})

@@ -27,8 +27,8 @@ _END_KIND = {
 def status_events(
     attempt: LiveAttempt,
     to: Status,
-    now: datetime,
     *,
+    now: datetime,
     cause: Cause | None = None,
     message: str | None = None,
     ended_at: datetime | None = None,
@@ -36,9 +36,9 @@ def status_events(
     """One event for each change, also for changes that were seen at once."""
     steps = passed_through(attempt.status, to)
     return [
-        unit_event(attempt, _KIND[step], now)
+        unit_event(attempt, _KIND[step], now=now)
         if step is not to
-        else unit_event(attempt, _KIND[step], now, cause=cause, message=message, ended_at=ended_at)
+        else unit_event(attempt, _KIND[step], now=now, cause=cause, message=message, ended_at=ended_at)
         for step in steps
     ]
 
@@ -46,8 +46,8 @@ def status_events(
 def unit_event(
     attempt: LiveAttempt,
     kind: Kind,
-    now: datetime,
     *,
+    now: datetime,
     cause: Cause | None = None,
     message: str | None = None,
     ended_at: datetime | None = None,
@@ -69,7 +69,7 @@ def unit_event(
     )
 
 
-def end_event(attempt: LiveAttempt, release: ReleasedUnit, now: datetime) -> Event:
+def end_event(attempt: LiveAttempt, release: ReleasedUnit, *, now: datetime) -> Event:
     data: dict[str, object] = {"message": release.message}
     if release.backoff_until is not None:
         data["backoff_until"] = release.backoff_until.isoformat()
@@ -86,7 +86,7 @@ def end_event(attempt: LiveAttempt, release: ReleasedUnit, now: datetime) -> Eve
 
 
 def nodes_lost(
-    attempt: LiveAttempt, node_ids: Sequence[int], names: Mapping[int, str], now: datetime
+    attempt: LiveAttempt, node_ids: Sequence[int], *, names: Mapping[int, str], now: datetime
 ) -> list[Event]:
     return [
         Event(

@@ -96,7 +96,7 @@ def load_nodes(conn: Connection, pool_id: int) -> dict[str, NodeRow]:
     return {row.name: NodeRow(**row._mapping, devices=devices[row.id]) for row in rows}
 
 
-def find_foreign_names(conn: Connection, pool_id: int, names: Iterable[str]) -> list[str]:
+def find_foreign_names(conn: Connection, pool_id: int, *, names: Iterable[str]) -> list[str]:
     """Which of these names are nodes of another pool."""
     return list(
         conn.execute(
@@ -133,7 +133,7 @@ def add_nodes(
     return {row.name: row.id for row in rows}
 
 
-def set_node(conn: Connection, node_id: int, values: NodeValues, *, now: datetime) -> None:
+def set_node(conn: Connection, node_id: int, *, values: NodeValues, now: datetime) -> None:
     """Nodes change rarely and by ones: a statement each."""
     conn.execute(
         text(
@@ -152,7 +152,7 @@ def set_node(conn: Connection, node_id: int, values: NodeValues, *, now: datetim
     )
 
 
-def set_devices(conn: Connection, node_id: int, devices: Sequence[DeviceRow]) -> None:
+def set_devices(conn: Connection, node_id: int, *, devices: Sequence[DeviceRow]) -> None:
     """Write what the launcher says of devices, new ones included. What is lost stays lost."""
     conn.execute(
         _SET_DEVICES,

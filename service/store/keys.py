@@ -34,7 +34,7 @@ def find_principal(conn: Connection, digest: bytes) -> Principal | None:
     return None if row is None else Principal(tenant=row.tenant, user=row.user_name, role=KeyRole(row.role))
 
 
-def add_key(conn: Connection, record: KeyRecord, digest: bytes) -> bool:
+def add_key(conn: Connection, record: KeyRecord, *, digest: bytes) -> bool:
     """Store a key; False if this digest is there already, revoked or not."""
     statement = (
         insert(keys)

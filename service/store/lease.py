@@ -70,13 +70,13 @@ def raise_epoch(conn: Connection, epoch: int, holder: str) -> None:
     conn.execute(text(_RAISE), {"epoch": epoch, "holder": holder})
 
 
-def start_expiry(conn: Connection, epoch: int, expires_at: datetime) -> None:
+def start_expiry(conn: Connection, epoch: int, *, expires_at: datetime) -> None:
     """Give the lease of a new epoch its first expiry."""
     statement = "UPDATE leadership_expiry SET epoch = :epoch, expires_at = :at WHERE id = 1"
     conn.execute(text(statement), {"epoch": epoch, "at": expires_at})
 
 
-def move_expiry(conn: Connection, epoch: int, expires_at: datetime) -> bool:
+def move_expiry(conn: Connection, epoch: int, *, expires_at: datetime) -> bool:
     """Renew, or give up, the lease of `epoch`; False if a later epoch has it."""
     statement = "UPDATE leadership_expiry SET expires_at = :at WHERE id = 1 AND epoch = :epoch"
     return conn.execute(text(statement), {"epoch": epoch, "at": expires_at}).rowcount == 1

@@ -56,7 +56,7 @@ def add_queue(
         )
         .returning(queues.c.id)
     ).scalar_one()
-    _set_quota(conn, queue_id, quota)
+    _set_quota(conn, queue_id, quota=quota)
 
 
 def change_queue(
@@ -74,7 +74,7 @@ def change_queue(
         )
     )
     conn.execute(delete(quotas).where(quotas.c.queue_id == queue_id))
-    _set_quota(conn, queue_id, quota)
+    _set_quota(conn, queue_id, quota=quota)
 
 
 def delete_queue(conn: Connection, queue_id: int, *, now: datetime) -> None:
@@ -98,7 +98,7 @@ def list_live_units(conn: Connection, queue_id: int) -> list[int]:
     return list(conn.execute(statement, {"queue_id": queue_id}).scalars())
 
 
-def _set_quota(conn: Connection, queue_id: int, quota: Quota) -> None:
+def _set_quota(conn: Connection, queue_id: int, *, quota: Quota) -> None:
     nominal, limit = quota.nominal or {}, quota.limit or {}
     rows = [
         {
@@ -122,10 +122,12 @@ def _with_quotas(conn: Connection, rows: Sequence[Row[*tuple[Any, ...]]]) -> tup
             nominal[row.queue_id][row.resource] = row.nominal
         if row.hard_limit is not None:
             limit[row.queue_id][row.resource] = row.hard_limit
-    return tuple(_record(row, nominal[row.id], limit[row.id]) for row in rows)
+    return tuple(_record(row, nominal[row.id], limit=limit[row.id]) for row in rows)
 
 
-def _record(row: Row[*tuple[Any, ...]], nominal: Mapping[str, int], limit: Mapping[str, int]) -> QueueRecord:
+def _record(
+    row: Row[*tuple[Any, ...],], nominal: Mapping[str, int], *, limit: Mapping[str, int]
+) -> QueueRecord:
     return QueueRecord(
         id=row.id,
         name=row.name,

@@ -50,13 +50,13 @@ def cancel_waiting(conn: Connection, units: Sequence[LockedUnit], *, message: st
     _update(
         conn,
         units,
-        "status = 'Cancelled', ended_at = :now, cause = :cause, message = :message,"
+        change="status = 'Cancelled', ended_at = :now, cause = :cause, message = :message,"
         " is_held = false, backoff_until = NULL",
-        {"now": now, "cause": Cause.CANCELLED.value, "message": message},
+        values={"now": now, "cause": Cause.CANCELLED.value, "message": message},
     )
 
 
-def cut_out_member(conn: Connection, unit: LockedUnit, member: int) -> tuple[LockedUnit, list[LockedUnit]]:
+def cut_out_member(conn: Connection, unit: LockedUnit, *, member: int) -> tuple[LockedUnit, list[LockedUnit]]:
     """Split a locked waiting range so that `member` has a row of its own, still waiting.
 
     The row keeps the members behind it, so its id (its last index) stays. Returns the member's row
@@ -68,8 +68,8 @@ def cut_out_member(conn: Connection, unit: LockedUnit, member: int) -> tuple[Loc
     if member < unit.last_index:
         pieces.append((member, member))
     first = min(member + 1, unit.last_index)
-    _copy_range(conn, unit, pieces)
-    _update(conn, [unit], "first_index = :first_index", {"first_index": first})
+    _copy_range(conn, unit, pieces=pieces)
+    _update(conn, [unit], change="first_index = :first_index", values={"first_index": first})
     rows = [
         replace(unit, first_index=first, version=unit.version + 1),
         *(
@@ -83,16 +83,16 @@ def cut_out_member(conn: Connection, unit: LockedUnit, member: int) -> tuple[Loc
 
 def hold_units(conn: Connection, units: Sequence[LockedUnit], *, message: str) -> None:
     """Keep these locked units from being admitted until they are released."""
-    _update(conn, units, "is_held = true, message = :message", {"message": message})
+    _update(conn, units, change="is_held = true, message = :message", values={"message": message})
 
 
 def release_units(conn: Connection, units: Sequence[LockedUnit]) -> None:
     """Let these locked units be admitted again. What held them is looked into: the nodes that failed
     them before count no more."""
-    _update(conn, units, "is_held = false, message = NULL, failed_nodes = '{}'", {})
+    _update(conn, units, change="is_held = false, message = NULL, failed_nodes = '{}'", values={})
 
 
-def _copy_range(conn: Connection, unit: LockedUnit, pieces: Sequence[tuple[int, int]]) -> None:
+def _copy_range(conn: Connection, unit: LockedUnit, *, pieces: Sequence[tuple[int, int]]) -> None:
     """Rows for parts of a waiting range, alike in everything but the range."""
     if not pieces:
         return
@@ -115,7 +115,7 @@ def _copy_range(conn: Connection, unit: LockedUnit, pieces: Sequence[tuple[int, 
     )
 
 
-def _update(conn: Connection, units: Sequence[LockedUnit], change: str, values: dict[str, object]) -> None:
+def _update(conn: Connection, units: Sequence[LockedUnit], *, change: str, values: dict[str, object]) -> None:
     """Compare-and-set on (status, attempt, version), which rises (W4). A row that is not as it was
     locked means that somebody went around the lock: that is a fault, not a case."""
     if not units:

@@ -117,9 +117,9 @@ class Stage:
             Dispatcher(
                 self.engine,
                 self.launcher.of_pool(pool),
-                pool,
-                self.clock,
-                self.settings,
+                pool_name=pool,
+                clock=self.clock,
+                settings=self.settings,
                 ring_leader=lambda: None,
                 holder="dispatcher",
             )

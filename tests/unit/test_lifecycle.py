@@ -388,7 +388,7 @@ DEADLINES = [
 
 @pytest.mark.parametrize("case", PROGRESS + ENDS + LOSSES + DEADLINES, ids=lambda case: case.name)
 def test_decide(case: Case) -> None:
-    decision = decide(case.unit, case.policy, case.members, now=NOW)
+    decision = decide(case.unit, case.policy, members=case.members, now=NOW)
 
     assert type(decision) is (type(None) if case.is_ is None else case.is_)
     assert {name: getattr(decision, name) for name in case.has} == case.has
@@ -414,8 +414,8 @@ def assert_edges_exist(status: Status, decision: Decision) -> None:
 
 def test_a_decision_is_the_same_for_the_same_state() -> None:
     for case in PROGRESS + ENDS + LOSSES + DEADLINES:
-        first = decide(case.unit, case.policy, case.members, now=NOW)
-        assert first == decide(case.unit, case.policy, case.members, now=NOW)
+        first = decide(case.unit, case.policy, members=case.members, now=NOW)
+        assert first == decide(case.unit, case.policy, members=case.members, now=NOW)
 
 
 @pytest.mark.parametrize(
@@ -432,7 +432,7 @@ def test_a_decision_is_the_same_for_the_same_state() -> None:
 def test_refusals_back_off_longer_each_time_and_fail_in_the_end(
     refused: int, target: Status, backoff_seconds: int | None
 ) -> None:
-    verdict = judge_launch_refusal(replace(WAITING, refused_dispatches=refused), POLICY, "no image")
+    verdict = judge_launch_refusal(replace(WAITING, refused_dispatches=refused), POLICY, message="no image")
     assert (verdict.target, verdict.backoff_seconds, verdict.counts_refusal) == (
         target,
         backoff_seconds,
@@ -445,7 +445,7 @@ def test_refusals_back_off_longer_each_time_and_fail_in_the_end(
 def test_the_wait_after_refusals_is_bounded() -> None:
     patient = replace(POLICY, max_dispatches=1000)
     waits = [
-        judge_launch_refusal(replace(WAITING, refused_dispatches=n), patient, "no").backoff_seconds
+        judge_launch_refusal(replace(WAITING, refused_dispatches=n), patient, message="no").backoff_seconds
         for n in range(30)
     ]
     assert waits[-1] == waits[10] == 30 * 64

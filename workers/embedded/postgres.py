@@ -52,7 +52,7 @@ class PostgresServer:
     Started by root it runs as `nobody`, who must be able to enter the folders above `data_dir`.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], data_dir: Path, socket_folder: Path) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], data_dir: Path, *, socket_folder: Path) -> None:
         self.process = process
         self.pid = process.pid
         self.started_at = psutil.Process(process.pid).create_time()
@@ -101,7 +101,7 @@ class PostgresServer:
         try:
             if identity := find_identity(process.pid):
                 write_record(data_dir, identity, stop_signal=signal.SIGINT)
-            server = cls(process, data_dir, socket_folder)
+            server = cls(process, data_dir, socket_folder=socket_folder)
             programs = Path(command[0]).parent
             if not child.wait_until(
                 lambda: _answers(programs, socket_folder), process, seconds=_START_SECONDS

@@ -46,7 +46,7 @@ class ValkeyServer:
     whoever can write to it can have any job run.
     """
 
-    def __init__(self, process: subprocess.Popen[bytes], data_dir: Path, socket: Path) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], data_dir: Path, *, socket: Path) -> None:
         self.process = process
         self.pid = process.pid
         self.started_at = psutil.Process(process.pid).create_time()
@@ -81,7 +81,7 @@ class ValkeyServer:
         try:
             if identity := find_identity(process.pid):
                 write_record(data_dir, identity, stop_signal=signal.SIGTERM)
-            server = cls(process, data_dir, socket)
+            server = cls(process, data_dir, socket=socket)
             if not child.wait_until(server.answers, process, seconds=_START_SECONDS):
                 tail = read_tail(server.log, since=written)
                 raise child.ServerFailed(f"Valkey did not start:\n{tail}")

@@ -182,8 +182,8 @@ class SimulatedCluster:
             now = self._settle()
             if self._keeps_records:
                 for launch in members:
-                    self.records.add_sent(now, pool, launch)
-            return [self._launch(pool, launch, now) for launch in members]
+                    self.records.add_sent(now, pool, launch=launch)
+            return [self._launch(pool, launch, now=now) for launch in members]
 
     def observe(self, pool: str) -> list[MemberObservation]:
         with self._answering(pool):
@@ -196,12 +196,12 @@ class SimulatedCluster:
             for key in members:
                 member = self._members.find(_tuple(key))
                 if member is not None and member.is_live and not member.was_told_to_stop:
-                    self._terminate(member, now, grace_seconds)
+                    self._terminate(member, now, grace_seconds=grace_seconds)
 
     def close(self, pool: str, generations: Sequence[GenerationKey]) -> list[CloseResult]:
         with self._answering(pool):
             now = self._settle()
-            return [self._close(pool, key, now) for key in generations]
+            return [self._close(pool, key, now=now) for key in generations]
 
     def forget(self, pool: str, generations: Sequence[GenerationKey]) -> None:
         with self._answering(pool):
@@ -229,7 +229,7 @@ class SimulatedCluster:
     def _answering(self, pool: str) -> _Answering:
         return _Answering(self, pool)
 
-    def _launch(self, pool: str, launch: MemberLaunch, now: datetime) -> LaunchResult:
+    def _launch(self, pool: str, launch: MemberLaunch, *, now: datetime) -> LaunchResult:
         """1. Closed. 2. Known. 3. Refused. 4. Started (X2, X6, X7)."""
         key = launch.key
         if self._is_closed(pool, key.of):
@@ -238,7 +238,7 @@ class SimulatedCluster:
         if known is not None:
             is_same = (known.node, known.devices) == (launch.node, tuple(launch.devices))
             return LaunchResult(key=key, outcome=Outcome.STARTED if is_same else Outcome.CONFLICT)
-        refusal = self._refusal(pool, launch, now)
+        refusal = self._refusal(pool, launch, now=now)
         if refusal is not None:
             return LaunchResult(key=key, outcome=Outcome.REFUSED, message=refusal)
         try:
@@ -261,7 +261,7 @@ class SimulatedCluster:
         self._started(member, now)
         return LaunchResult(key=key, outcome=Outcome.STARTED)
 
-    def _refusal(self, pool: str, launch: MemberLaunch, now: datetime) -> str | None:
+    def _refusal(self, pool: str, launch: MemberLaunch, *, now: datetime) -> str | None:
         if now - launch.claimed_at > _OLDEST_CLAIM:
             return "the claim is older than an hour"
         behaviour = self._behaviour(launch.group_name)
@@ -279,7 +279,7 @@ class SimulatedCluster:
         if self._keeps_records:
             self.records.add_start(now, member)
 
-    def _terminate(self, member: SimulatedMember, now: datetime, grace_seconds: float) -> None:
+    def _terminate(self, member: SimulatedMember, now: datetime, *, grace_seconds: float) -> None:
         member.was_told_to_stop = True
         self._members.touch(member)
         how = self._behaviour(member.group).exits
@@ -289,7 +289,7 @@ class SimulatedCluster:
             member.kill_at = now + timedelta(seconds=grace_seconds)
             heapq.heappush(self._due, (member.kill_at, member.key))
 
-    def _close(self, pool: str, key: GenerationKey, now: datetime) -> CloseResult:
+    def _close(self, pool: str, key: GenerationKey, *, now: datetime) -> CloseResult:
         old = self._tombstones.get((pool, key.unit_id))
         if old is None or (old.attempt, old.generation) < (key.attempt, key.generation):
             tombstone = Tombstone(

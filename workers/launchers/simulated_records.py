@@ -58,7 +58,7 @@ class Records:
         """For `since`: what comes from now on has this number or a higher one."""
         return self._next
 
-    def add_sent(self, at: datetime, pool: str, launch: MemberLaunch) -> None:
+    def add_sent(self, at: datetime, pool: str, *, launch: MemberLaunch) -> None:
         self.sent.append(Sent(order=self._take(), at=at, pool=pool, launch=launch))
 
     def add_start(self, at: datetime, member: SimulatedMember) -> None:
@@ -86,10 +86,10 @@ class Records:
         )
 
     def launched_members(self, group: str | None = None, *, since: int = 0) -> int:
-        return _count(self.starts, group, since)
+        return _count(self.starts, group, since=since)
 
     def stopped_members(self, group: str | None = None, *, since: int = 0) -> int:
-        return _count([one for one in self.gone if one.was_stopped], group, since)
+        return _count([one for one in self.gone if one.was_stopped], group, since=since)
 
     def peak_live_gpus(self, node: str, *, since: int = 0) -> int:
         """The most GPUs that live members had on the node at any moment from the mark on."""
@@ -110,5 +110,5 @@ class Records:
         return self._next - 1
 
 
-def _count(records: Iterable[Start] | Iterable[Gone], group: str | None, since: int) -> int:
+def _count(records: Iterable[Start] | Iterable[Gone], group: str | None, *, since: int) -> int:
     return sum(1 for one in records if group in (None, one.group) and one.order >= since)

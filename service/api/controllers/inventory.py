@@ -18,7 +18,7 @@ class InventoryController(Controller):
     @get(operation_id="get-inventory", sync_to_thread=True)
     def get_inventory(self, engine: EngineDep, redis: RedisDep, principal: PrincipalDep) -> InventoryAnswer:
         """The live ledger of places: capacity, free, held and lost, node by node."""
-        return inventory_answer(read_inventory(engine, redis, principal))
+        return inventory_answer(read_inventory(engine, redis, principal=principal))
 
     @get("/audit", operation_id="audit-inventory", guards=[require_operator], sync_to_thread=True)
     def audit_inventory(self, engine: EngineDep, redis: RedisDep, clock: ClockDep) -> AuditAnswer:

@@ -26,9 +26,9 @@ class Cluster:
         self.dispatcher = Dispatcher(
             engine,
             SimulatedLauncher(self.machines, "p1"),
-            "p1",
-            clock,
-            settings,
+            pool_name="p1",
+            clock=clock,
+            settings=settings,
             ring_leader=lambda: None,
         )
         self.leader = Leader(settings.database_url, redis, clock=clock, settings=settings, name="w1")

@@ -18,7 +18,7 @@ def add_pool(conn: Connection, name: str = "local", *, launcher: str = "simulate
 def add_nodes(conn: Connection, pool_id: int, nodes: Mapping[str, tuple[int, str]]) -> dict[str, int]:
     """GPUs and their model by name of the node, with 16 CPUs and 128 GiB for each GPU. Ids by name."""
     reports = [_report(name, gpus, model) for name, (gpus, model) in nodes.items()]
-    register_nodes(conn, pool_id, reports, now=SystemClock().now())
+    register_nodes(conn, pool_id, reports=reports, now=SystemClock().now())
     rows = conn.execute(text("SELECT name, id FROM nodes WHERE pool_id = :pool_id"), {"pool_id": pool_id})
     return {row.name: row.id for row in rows}
 

@@ -72,10 +72,10 @@ class Site:
         made = Dispatcher(
             self.engine,
             wrap(SimulatedLauncher(self.cluster, "p1")),
-            "p1",
-            self.clock,
-            self.settings,
-            self._ring,
+            pool_name="p1",
+            clock=self.clock,
+            settings=self.settings,
+            ring_leader=self._ring,
             holder=holder,
         )
         self._made.append(made)

@@ -34,7 +34,7 @@ def pool(conn: Connection) -> int:
 
 
 def report(conn: Connection, pool: int, *nodes: NodeReport) -> Registered:
-    return register_nodes(conn, pool, [reported_node(one) for one in nodes], now=START)
+    return register_nodes(conn, pool, reports=[reported_node(one) for one in nodes], now=START)
 
 
 def version(conn: Connection) -> int:

@@ -70,7 +70,7 @@ def test_a_bell_does_not_grow_while_nobody_listens(client: redis.Redis) -> None:
 def test_the_job_takes_all_that_came_and_leaves_the_way_free(
     site: Site, make_leader: MakeLeader, client: redis.Redis
 ) -> None:
-    task = CycleTask(make_leader(), client, Settings())
+    task = CycleTask(make_leader(), client, settings=Settings())
     site.submit(3)
     jobs.wake_cycles(client)
     task.run()
@@ -85,7 +85,7 @@ def test_a_change_during_the_job_is_taken_by_the_same_job(
 ) -> None:
     """The bell ends its waiting at once."""
     leader = make_leader()
-    task = CycleTask(leader, client, Settings(cycle_job_seconds=30))
+    task = CycleTask(leader, client, settings=Settings(cycle_job_seconds=30))
     task.run()
     waiting = threading.Event()
 
@@ -122,7 +122,7 @@ def test_a_job_ends_though_changes_keep_coming_and_enqueues_the_next(
     leader = NeverDone(database_url, client, clock=clock, settings=settings, name="w1")
     client.set(keys.CYCLES_WAKE, 1)  # The job that runs here was enqueued by a wake-up.
     began_at = time.monotonic()
-    CycleTask(leader, client, settings).run()
+    CycleTask(leader, client, settings=settings).run()
     assert 0.3 <= time.monotonic() - began_at < 2
     assert queued(client) == 1
     assert client.get(keys.CYCLES_WAKE) is not None
@@ -133,7 +133,7 @@ def test_a_job_of_one_who_does_not_lead_is_over(
     site: Site, make_leader: MakeLeader, client: redis.Redis
 ) -> None:
     assert make_leader("w1").hold_lease()
-    task = CycleTask(make_leader("w2"), client, Settings())
+    task = CycleTask(make_leader("w2"), client, settings=Settings())
     task.run()
     assert task.is_over
 
@@ -158,7 +158,7 @@ def test_an_alarm_that_is_of_no_use_any_more_does_not_ring(
     [group] = site.submit()
     site.execute("UPDATE units SET backoff_until = :until", until=clock.now() + timedelta(seconds=0.5))
     leader = make_leader("w1")
-    task = CycleTask(leader, client, Settings())
+    task = CycleTask(leader, client, settings=Settings())
     task.run()
     if ends == "is_over":
         clock.advance(60)

@@ -13,7 +13,7 @@ def create_once(path: Path, text: str, *, is_durable: bool = True) -> bool:
     """
     draft = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
-        _write(draft, text, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, is_durable=is_durable)
+        _write(draft, text, flags=os.O_WRONLY | os.O_CREAT | os.O_TRUNC, is_durable=is_durable)
         path.hardlink_to(draft)
     except FileExistsError:
         return False
@@ -30,7 +30,7 @@ def append_line(path: Path, line: str, *, is_durable: bool = True, creates: bool
     It begins a line of its own even behind a half-written one that a crash of the machine left.
     """
     flags = os.O_WRONLY | os.O_APPEND | (os.O_CREAT if creates else 0)
-    _write(path, f"\n{line}\n", flags, is_durable=is_durable)
+    _write(path, f"\n{line}\n", flags=flags, is_durable=is_durable)
 
 
 def sync_folder(path: Path) -> None:
@@ -51,7 +51,7 @@ def read_lines(path: Path) -> list[str]:
     return [line for line in text.split("\n")[:-1] if line]
 
 
-def _write(path: Path, text: str, flags: int, *, is_durable: bool) -> None:
+def _write(path: Path, text: str, *, flags: int, is_durable: bool) -> None:
     content = text.encode()
     file = os.open(path, flags, 0o600)
     try:

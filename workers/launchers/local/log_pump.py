@@ -22,7 +22,7 @@ class LogPump:
     """From a pipe to a file, without the values in `hidden`. A disk that is full costs output, never
     the member."""
 
-    def __init__(self, source: int, log: Path, limit_bytes: int, *, hidden: Sequence[str] = ()) -> None:
+    def __init__(self, source: int, log: Path, *, limit_bytes: int, hidden: Sequence[str] = ()) -> None:
         self._source = source
         self._log = log
         self._segment_bytes = max(limit_bytes // 2, 1)

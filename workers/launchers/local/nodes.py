@@ -98,9 +98,9 @@ def _parse_shape(text: str) -> _Spec:
 def _add_attribute(spec: _Spec, text: str) -> None:
     name, _, value = text.partition("=")
     if name == "cpus":
-        spec.cpus = _parse_amount(spec, name, value)
+        spec.cpus = _parse_amount(spec, name, value=value)
     elif name == "memory":
-        spec.memory_gib = _parse_amount(spec, name, value.removesuffix("GiB"))
+        spec.memory_gib = _parse_amount(spec, name, value=value.removesuffix("GiB"))
     elif name == "label":
         label, has_value, content = value.partition("=")
         if not (label and has_value):
@@ -110,7 +110,7 @@ def _add_attribute(spec: _Spec, text: str) -> None:
         raise ValueError(f"nodes: {text!r} of {spec.text!r} is none of cpus=, memory= and label=")
 
 
-def _parse_amount(spec: _Spec, name: str, value: str) -> Decimal:
+def _parse_amount(spec: _Spec, name: str, *, value: str) -> Decimal:
     try:
         amount = Decimal(value)
     except InvalidOperation:

@@ -44,7 +44,7 @@ def supervise(order: StartOrder, around: Surroundings, *, reports: int) -> NoRet
     try:
         os.setsid()
         become_subreaper()
-        _Supervisor(order, around, reports).run(Alarm())
+        _Supervisor(order, around, reports=reports).run(Alarm())
         code = 0
     except BaseException:
         traceback.print_exc()
@@ -54,7 +54,7 @@ def supervise(order: StartOrder, around: Surroundings, *, reports: int) -> NoRet
 
 
 class _Supervisor:
-    def __init__(self, order: StartOrder, around: Surroundings, reports: int) -> None:
+    def __init__(self, order: StartOrder, around: Surroundings, *, reports: int) -> None:
         self._order = order
         self._key = order.key
         self._layout = around.layout
@@ -66,7 +66,10 @@ class _Supervisor:
         source, output = os.pipe()
         try:
             pump = LogPump(
-                source, Path(self._order.log), self._order.log_limit_bytes, hidden=self._order.hidden
+                source,
+                Path(self._order.log),
+                limit_bytes=self._order.log_limit_bytes,
+                hidden=self._order.hidden,
             )
             member = GatedMember(self._order, output=output)
             os.close(output)

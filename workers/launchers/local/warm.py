@@ -82,13 +82,13 @@ class WarmSpawner:
         if self._control is None:
             ours, theirs = socket.socketpair()
             with theirs:
-                self._process = _start_process(theirs.fileno(), self._layout, self._bells)
+                self._process = _start_process(theirs.fileno(), self._layout, bells=self._bells)
             ours.settimeout(_SILENCE_SECONDS)
             self._control = ours
         return self._control
 
 
-def _start_process(control: int, layout: Layout, bells: Path) -> subprocess.Popen[bytes]:
+def _start_process(control: int, layout: Layout, *, bells: Path) -> subprocess.Popen[bytes]:
     """Start the spawner with an environment of its own: nothing of the service's is passed on."""
     environment = {"PATH": os.defpath, "LANG": "C.UTF-8", "PYTHONPATH": str(_import_root())}
     if point := os.environ.get(points.VARIABLE):
