@@ -23,8 +23,8 @@ from examples.demo.both_ways import comparison
 from examples.demo.claims import Claim, claims_table
 from examples.demo.private_stack import private_folder, private_stack, processes_of
 from examples.demo.screen import Screen
-from examples.demo.stopping import stop_on_signals
 from examples.demo.submitted import GPUS, RANKS, STEPS, TASKS
+from service.cli.stopping import stop_on_signals
 from service.client import ClientError
 from workers.stack import StackFailed
 

@@ -20,6 +20,7 @@ from examples.demo.private_stack import processes_of
 from examples.demo.process_by_process import Outcome, run
 from examples.demo.screen import Frame
 from examples.demo.submitted import GANGS, RANKS, STEPS, TASK_GROUP, TASKS
+from tests.e2e.stacks import muster
 
 ROOT = Path(__file__).parents[2]
 FOLDER = re.compile(r"/tmp/muster-demo-\w+")
@@ -82,6 +83,17 @@ def test_every_claim_holds(demo: Demo) -> None:
     assert re.search(r"B +Pending +0 of 6 running, 0 GPUs, position 1, InsufficientGpus: needs 6", text)
     # A line for a change, not for a look.
     assert len(text.splitlines()) < 100
+
+
+@pytest.mark.timeout(150)
+def test_a_claim_that_does_not_hold_is_told(demo: Demo) -> None:
+    demo.wait_for(r"A +Running +6 of 6")
+    # Somebody else cancels B, so it never takes its steps.
+    cancelled = muster("--data", demo.folder() / "data", "cancel", "B")
+    assert cancelled.returncode == 0, cancelled.stderr
+    assert demo.process.wait(END_SECONDS) == 1, demo.text()
+    assert re.search(r"^\s+FAILED +", demo.text(), re.MULTILINE)
+    assert re.search(r"\d of 13 claims FAILED\.", demo.text())
 
 
 @pytest.mark.timeout(150)
