@@ -135,7 +135,7 @@ class DispatcherLoop:
             return
         self._lists_at = time.monotonic() + self._settings.dispatcher_poll_seconds
         try:
-            publish_listing(self._client, pool_id, self._dispatcher.live_generations(), at=at)
+            publish_listing(self._client, pool_id, generations=self._dispatcher.live_generations(), at=at)
         except redis.RedisError as error:
             _log.debug("listing_dropped", error=type(error).__name__)
 

@@ -94,7 +94,7 @@ class _Beginning:
         found = text.find(self._head, first)
         length = 0
         for byte in text[found if found >= 0 else max(first, len(text) - len(self._head) + 1) :]:
-            length = _longer(self._value, self._borders, length, byte)
+            length = _longer(self._value, self._borders, length=length, byte=byte)
         return length
 
 
@@ -102,11 +102,11 @@ def _borders(value: bytes) -> list[int]:
     """For each beginning of `value`: the length of its longest true end that begins `value` too."""
     borders = [0] * len(value)
     for index in range(1, len(value)):
-        borders[index] = _longer(value, borders, borders[index - 1], value[index])
+        borders[index] = _longer(value, borders, length=borders[index - 1], byte=value[index])
     return borders
 
 
-def _longer(value: bytes, borders: list[int], length: int, byte: int) -> int:
+def _longer(value: bytes, borders: list[int], *, length: int, byte: int) -> int:
     """How much of `value` the text ends with once `byte` is added, if it ended with `length` before."""
     while length and value[length] != byte:
         length = borders[length - 1]

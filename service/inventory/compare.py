@@ -48,15 +48,15 @@ def compare(books: LedgerState, ledger: LedgerState) -> frozenset[Difference]:
 def _holders(books: LedgerState, ledger: LedgerState) -> Iterator[Difference]:
     booked, held = _by_attempt(books), _by_attempt(ledger)
     for attempt in held.keys() - booked.keys():
-        yield from _places(DriftKind.NOT_IN_BOOKS, attempt, held[attempt])
+        yield from _places(DriftKind.NOT_IN_BOOKS, attempt, holds=held[attempt])
     for attempt in booked.keys() - held.keys():
-        yield from _places(DriftKind.NOT_IN_LEDGER, attempt, booked[attempt])
+        yield from _places(DriftKind.NOT_IN_LEDGER, attempt, holds=booked[attempt])
     for attempt in booked.keys() & held.keys():
         for place in _differing(booked[attempt], held[attempt]):
             yield Difference(DriftKind.OTHER_PLACES, *place, attempt)
 
 
-def _places(kind: DriftKind, attempt: AttemptKey, holds: _Holds) -> Iterator[Difference]:
+def _places(kind: DriftKind, attempt: AttemptKey, *, holds: _Holds) -> Iterator[Difference]:
     for node_id, device in holds.devices:
         yield Difference(kind, node_id, device, attempt)
     nodes_of_devices = {node_id for node_id, _ in holds.devices}

@@ -88,13 +88,13 @@ class Ledger:
             (_attempt(held.unit_id, held.attempt), held.revision, json.dumps(_wanted(held)))
             for held in reservations
         ]
-        return self._pipelined(self._reserve, [keys.LEDGER, *names], stamp, calls)
+        return self._pipelined(self._reserve, [keys.LEDGER, *names], stamp=stamp, calls=calls)
 
     def release(self, stamp: Stamp, attempts: Sequence[AttemptKey]) -> tuple[list[Answer], Stamp]:
         """Give back all that these attempts hold."""
         names = [self._part(stamp, part) for part in ("held", "room", "holds")]
         calls = [(_attempt(unit_id, attempt),) for unit_id, attempt in attempts]
-        return self._pipelined(self._release, [keys.LEDGER, *names], stamp, calls)
+        return self._pipelined(self._release, [keys.LEDGER, *names], stamp=stamp, calls=calls)
 
     def mark(
         self, stamp: Stamp, *, lost: Iterable[DeviceKey] = (), found: Iterable[DeviceKey] = ()
@@ -102,7 +102,7 @@ class Ledger:
         """Mark devices lost or found again. Who holds them does not change."""
         marks = json.dumps({"lost": [_device(key) for key in lost], "found": [_device(key) for key in found]})
         answers, next_stamp = self._pipelined(
-            self._mark, [keys.LEDGER, self._part(stamp, "lost")], stamp, [(marks,)]
+            self._mark, [keys.LEDGER, self._part(stamp, "lost")], stamp=stamp, calls=[(marks,)]
         )
         return answers[0], next_stamp
 
@@ -119,11 +119,11 @@ class Ledger:
                 pipe.smembers(self._part(stamp, "lost"))
                 incarnation, models, capacity, holds, lost = pipe.execute()
             if incarnation and incarnation.decode() == stamp.incarnation:
-                return _state(models, capacity, holds, lost)
+                return _state(models, capacity, holds=holds, lost=lost)
         return None
 
     def _pipelined(
-        self, script: Script, names: list[str], stamp: Stamp, calls: Sequence[tuple[str | int, ...]]
+        self, script: Script, names: list[str], *, stamp: Stamp, calls: Sequence[tuple[str | int, ...]]
     ) -> tuple[list[Answer], Stamp]:
         if not calls:
             return [], stamp
@@ -185,7 +185,7 @@ def _hashes(state: LedgerState) -> dict[str, dict[str, str | int]]:
 
 
 def _state(
-    models: dict[bytes, bytes], capacity: dict[bytes, bytes], holds: dict[bytes, bytes], lost: set[bytes]
+    models: dict[bytes, bytes], capacity: dict[bytes, bytes], *, holds: dict[bytes, bytes], lost: set[bytes]
 ) -> LedgerState:
     amounts: dict[int, dict[str, int]] = {}
     for name, amount in capacity.items():

@@ -23,7 +23,7 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def publish_listing(
-    client: redis.Redis, pool_id: int, generations: Iterable[tuple[int, int, int]], *, at: datetime
+    client: redis.Redis, pool_id: int, *, generations: Iterable[tuple[int, int, int]], at: datetime
 ) -> None:
     """Replace the pool's listing. Raises redis errors; losing one costs nothing but the audit's view."""
     listing = Listing(pool_id=pool_id, at=at, generations=tuple(sorted(set(generations))))

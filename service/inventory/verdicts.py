@@ -123,7 +123,7 @@ class Publisher:
         known: dict[int, _Known] = {}
         for queue_id, queue_verdict in queues.items():
             before = self._queues[queue_id]
-            now = known[queue_id] = _compare(queue_verdict, before, at)
+            now = known[queue_id] = _compare(queue_verdict, before, at=at)
             if before.digest != now.digest:
                 value = _published(queue_verdict, now.since, epoch=epoch, cycle=cycle, at=at)
                 replaced[keys.verdict(queue_id)] = msgspec.msgpack.encode(value)
@@ -157,7 +157,7 @@ class _Known(NamedTuple):
     since: Mapping[object, datetime]
 
 
-def _compare(verdict: QueueVerdict, before: _Known, at: datetime) -> _Known:
+def _compare(verdict: QueueVerdict, before: _Known, *, at: datetime) -> _Known:
     blockers = {_same(blocker) for blockers in verdict.verdicts for blocker in blockers}
     return _Known(msgspec.msgpack.encode(verdict), {key: before.since.get(key, at) for key in blockers})
 

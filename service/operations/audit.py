@@ -79,7 +79,7 @@ def audit(engine: Engine, redis: Redis, *, now: datetime) -> Audit:
             books, ledger, listings, again = _look(conn, redis)
             seen &= again
         drift, releasing = _judge(conn, seen, now=now)
-        findings = _Findings.read(conn, seen, books.configuration)
+        findings = _Findings.read(conn, seen, configuration=books.configuration)
         conn.rollback()
     return Audit(
         at=now,
@@ -171,7 +171,7 @@ class _Findings:
     nodes: Mapping[int, str]
 
     @classmethod
-    def read(cls, conn: Connection, seen: Iterable[Difference], configuration: Configuration) -> _Findings:
+    def read(cls, conn: Connection, seen: Iterable[Difference], *, configuration: Configuration) -> _Findings:
         holders = {group_of(each.holder[0]) for each in seen if each.holder is not None}
         nodes = {node.id: node.name for node in configuration.nodes.values()}
         return cls(load_group_names(conn, holders) if holders else {}, nodes)

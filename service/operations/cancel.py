@@ -33,7 +33,7 @@ def cancel_group(engine: Engine, public_id: UUID, *, principal: Principal, now: 
     """Cancel everything of a group that has not ended; nothing to do is no error. Raises NotFound."""
 
     def work(conn: Connection) -> Cancelling:
-        group = get_visible_group(conn, public_id, principal)
+        group = get_visible_group(conn, public_id, principal=principal)
         units = lock_group_units(conn, group.id)
         return _cancel(conn, group.id, units=units, actor=principal.user, now=now)
 
@@ -41,12 +41,12 @@ def cancel_group(engine: Engine, public_id: UUID, *, principal: Principal, now: 
 
 
 def cancel_member(
-    engine: Engine, public_id: UUID, member: int, *, principal: Principal, now: datetime
+    engine: Engine, public_id: UUID, *, member: int, principal: Principal, now: datetime
 ) -> Cancelling:
     """Cancel one member of an independent group. Raises NotFound, and Conflict for a gang."""
 
     def work(conn: Connection) -> Cancelling:
-        group = get_visible_group(conn, public_id, principal)
+        group = get_visible_group(conn, public_id, principal=principal)
         if not 0 <= member < group.member_count:
             raise NotFound(f"The group has members 0 to {group.member_count - 1}.")
         if group.is_gang:

@@ -98,7 +98,7 @@ def _commit_once(
         # 2. Groups of ranges first, their units in a later statement (W4).
         lock_groups(conn, independent_groups)
         # 3. Compare and set.
-        taken = take_rows(conn, _waiting_rows(admissions), now)
+        taken = take_rows(conn, _waiting_rows(admissions), now=now)
         won = tuple(a for a in admissions if a.from_unit_id in taken)
         lost = tuple(a for a in admissions if a.from_unit_id not in taken)
         # 4. What the admitted units are from now on.
@@ -112,8 +112,8 @@ def _write(
     conn: Connection, won: Sequence[Admission], *, taken: Mapping[int, TakenRow], now: datetime
 ) -> None:
     limits = read_limits(conn, (a.group_id for a in won))
-    add_members(conn, ((a, taken[a.from_unit_id]) for a in won if a.unit_id != a.from_unit_id), now)
-    add_attempts(conn, ((a, *_deadlines(limits[a.group_id], now)) for a in won), now)
+    add_members(conn, ((a, taken[a.from_unit_id]) for a in won if a.unit_id != a.from_unit_id), now=now)
+    add_attempts(conn, ((a, *_deadlines(limits[a.group_id], now)) for a in won), now=now)
     add_held_devices(conn, won)
 
 

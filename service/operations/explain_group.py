@@ -49,22 +49,22 @@ class Explanation:
 
 
 def get_position(
-    engine: Engine, redis: Redis, public_id: UUID, *, principal: Principal, now: datetime
+    engine: Engine, redis: Redis, *, public_id: UUID, principal: Principal, now: datetime
 ) -> Standing:
     """Raises NotFound and InventoryUnavailable."""
     with reading(engine) as conn:
-        group = get_visible_group(conn, public_id, principal)
+        group = get_visible_group(conn, public_id, principal=principal)
         facts = get_waiting_facts(conn, group.id, now=now)
         published = _published(redis, group) if facts.rows else None
         return _standing(conn, group, facts=facts, published=published, now=now)
 
 
 def explain_group(
-    engine: Engine, redis: Redis, public_id: UUID, *, principal: Principal, now: datetime
+    engine: Engine, redis: Redis, *, public_id: UUID, principal: Principal, now: datetime
 ) -> Explanation:
     """Raises NotFound and InventoryUnavailable."""
     with reading(engine) as conn:
-        group = get_visible_group(conn, public_id, principal)
+        group = get_visible_group(conn, public_id, principal=principal)
         facts = get_waiting_facts(conn, group.id, now=now)
         if not facts.rows:
             return Explanation(

@@ -28,7 +28,7 @@ def release_group(engine: Engine, public_id: UUID, *, principal: Principal, now:
 
 def _set_held(engine: Engine, public_id: UUID, *, is_held: bool, principal: Principal, now: datetime) -> None:
     def work(conn: Connection) -> None:
-        group = get_visible_group(conn, public_id, principal)
+        group = get_visible_group(conn, public_id, principal=principal)
         units = lock_group_units(conn, group.id)
         if not units:
             raise Conflict("The group has ended.")

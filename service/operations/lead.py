@@ -39,7 +39,7 @@ def take_lease(
         leases.end_holders_backend(conn, wait_seconds=_END_WAIT_SECONDS)
         # 3. A new epoch, and its expiry.
         epoch = max(lease.epoch, above) + 1
-        leases.raise_epoch(conn, epoch, holder)
+        leases.raise_epoch(conn, epoch, holder=holder)
         leases.start_expiry(conn, epoch, expires_at=now + timedelta(seconds=lease_seconds))
     return epoch
 

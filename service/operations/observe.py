@@ -357,6 +357,6 @@ def _lose_devices(conn: Connection, ended: Sequence[Closed], *, now: datetime) -
         return []
     notes = {(node_id, device): note for node_id, device, note in lost}
     return [
-        device_event(Kind.DEVICE_LOST, node_id, device, at=now, note=notes[node_id, device])
-        for node_id, device in set_devices_lost(conn, lost, now=now)
+        device_event(Kind.DEVICE_LOST, seat, at=now, note=notes[seat])
+        for seat in set_devices_lost(conn, lost, now=now)
     ]

@@ -86,7 +86,7 @@ def lose_devices(fence: PoolFence, lost: Mapping[Seat, Holder], *, now: datetime
         new = set_devices_lost(conn, rows, now=now)
         add_events(
             conn,
-            (device_event(Kind.DEVICE_LOST, *seat, at=now, note=lost_note(lost[seat])) for seat in new),
+            (device_event(Kind.DEVICE_LOST, seat, at=now, note=lost_note(lost[seat])) for seat in new),
         )
     return bool(new)
 
@@ -98,9 +98,7 @@ def find_devices(fence: PoolFence, found: Sequence[Seat], *, now: datetime) -> b
     with fence.transaction() as conn:
         raise_config_version(conn)
         set_devices_found(conn, found)
-        add_events(
-            conn, (device_event(Kind.DEVICE_FOUND, node_id, device, at=now) for node_id, device in found)
-        )
+        add_events(conn, (device_event(Kind.DEVICE_FOUND, seat, at=now) for seat in found))
     return True
 
 

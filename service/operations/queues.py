@@ -54,7 +54,7 @@ def list_queues(engine: Engine, principal: Principal) -> tuple[QueueView, ...]:
         return tuple(_views(conn, found))
 
 
-def get_queue(engine: Engine, name: str, principal: Principal) -> QueueView:
+def get_queue(engine: Engine, name: str, *, principal: Principal) -> QueueView:
     """Raises NotFound, also for a queue of another tenant."""
     with engine.connect() as conn:
         queue = store.find_queue(conn, name)
@@ -88,7 +88,7 @@ def create_queue(
 
 
 def change_queue(
-    engine: Engine, name: str, change: QueueChange, *, actor: str, now: datetime
+    engine: Engine, name: str, *, change: QueueChange, actor: str, now: datetime
 ) -> frozenset[int]:
     """Carry out `change`. Returns the pools whose dispatchers have members to stop.
 

@@ -55,7 +55,7 @@ def reading(engine: Engine) -> Iterator[Connection]:
         yield conn
 
 
-def get_visible_group(conn: Connection, public_id: UUID, principal: Principal) -> GroupRow:
+def get_visible_group(conn: Connection, public_id: UUID, *, principal: Principal) -> GroupRow:
     """The group, if this key may see it. Raises NotFound, with one text for both cases."""
     group = find_group(conn, public_id)
     if group is None or not principal.may_see(tenant=group.tenant, owner=group.owner):
@@ -63,16 +63,16 @@ def get_visible_group(conn: Connection, public_id: UUID, principal: Principal) -
     return group
 
 
-def get_group_row(engine: Engine, public_id: UUID, principal: Principal) -> GroupRow:
+def get_group_row(engine: Engine, public_id: UUID, *, principal: Principal) -> GroupRow:
     """A group as it was submitted. Raises NotFound."""
     with engine.connect() as conn:
-        return get_visible_group(conn, public_id, principal)
+        return get_visible_group(conn, public_id, principal=principal)
 
 
 def get_group(engine: Engine, public_id: UUID, principal: Principal) -> GroupDetail:
     """One group in full. Raises NotFound."""
     with reading(engine) as conn:
-        group = get_visible_group(conn, public_id, principal)
+        group = get_visible_group(conn, public_id, principal=principal)
         live = tuple(live_reads.list_live_attempts(conn, group.id))
         node_ids = sorted({place.node_id for unit in live for place in unit.places})
         return GroupDetail(

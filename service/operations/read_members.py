@@ -63,7 +63,7 @@ def list_members(
 ) -> MemberPage:
     """Members from index `first` on, with one of `statuses` if any is given. Raises NotFound."""
     with reading(engine) as conn:
-        group = get_visible_group(conn, public_id, principal)
+        group = get_visible_group(conn, public_id, principal=principal)
         # A gang is one unit, whatever the index; for its members the status is looked at below.
         of_units = () if group.is_gang else statuses
         start = 0 if group.is_gang else first
@@ -80,7 +80,7 @@ def list_members(
     )
 
 
-def get_member(engine: Engine, public_id: UUID, member: int, *, principal: Principal) -> Member:
+def get_member(engine: Engine, public_id: UUID, *, member: int, principal: Principal) -> Member:
     """Raises NotFound."""
     if not 0 <= member < MAX_MEMBERS:
         raise NotFound("There is no such member.")
@@ -118,7 +118,7 @@ def find_log(
 ) -> LogTarget:
     """The newest log of a member, or that of an attempt and generation. Raises NotFound."""
     with reading(engine) as conn:
-        group = get_visible_group(conn, public_id, principal)
+        group = get_visible_group(conn, public_id, principal=principal)
         if not 0 <= member < group.member_count:
             raise NotFound("There is no such member.")
         first = 0 if group.is_gang else member

@@ -111,7 +111,7 @@ def _change(node: NodeRow | None, report: ReportedNode) -> _Change:
 
 def _write(conn: Connection, pool_id: int, *, changes: Sequence[_Change], now: datetime) -> list[Event]:
     new = [change.values for change in changes if change.known is None]
-    ids = add_nodes(conn, pool_id, new, now=now) if new else {}
+    ids = add_nodes(conn, pool_id, nodes=new, now=now) if new else {}
     events: list[Event] = []
     for change in changes:
         node_id = ids[change.values.name] if change.known is None else change.known.id
@@ -121,7 +121,7 @@ def _write(conn: Connection, pool_id: int, *, changes: Sequence[_Change], now: d
             set_devices(conn, node_id, devices=change.devices)
         if change.has_news:
             events.append(_event(_state_kind(change.values), node_id, name=change.values.name, at=now))
-        events += [device_event(Kind.DEVICE_FOUND, node_id, index, at=now) for index in change.found]
+        events += [device_event(Kind.DEVICE_FOUND, (node_id, index), at=now) for index in change.found]
     found = [(change.known.id, index) for change in changes if change.known for index in change.found]
     if found:
         set_devices_found(conn, found)
@@ -162,8 +162,9 @@ def _found_by_boot(node: NodeRow, boot_id: str | None) -> list[int]:
     ]
 
 
-def device_event(kind: Kind, node_id: int, device: int, *, at: datetime, note: str | None = None) -> Event:
-    """A device was lost or found."""
+def device_event(kind: Kind, seat: tuple[int, int], *, at: datetime, note: str | None = None) -> Event:
+    """A device, (node, device), was lost or found."""
+    node_id, device = seat
     return Event(
         at=at, kind=kind, node_id=node_id, data={"device": device} | ({"note": note} if note else {})
     )

@@ -90,7 +90,7 @@ def lock_groups(conn: Connection, group_ids: Iterable[int]) -> None:
         conn.execute(text(_LOCK_GROUPS), {"ids": ids}).all()
 
 
-def take_rows(conn: Connection, rows: Sequence[WaitingRow], now: datetime) -> dict[int, TakenRow]:
+def take_rows(conn: Connection, rows: Sequence[WaitingRow], *, now: datetime) -> dict[int, TakenRow]:
     """Compare and set: those rows that are as the plan knew them become what it leaves of them."""
     rows = sorted(rows, key=lambda row: row.id)
     values = {
@@ -123,21 +123,29 @@ def read_limits(conn: Connection, group_ids: Iterable[int]) -> dict[int, Limits]
     }
 
 
-def add_members(conn: Connection, members: Iterable[tuple[Admission, TakenRow]], now: datetime) -> None:
+def add_members(conn: Connection, members: Iterable[tuple[Admission, TakenRow]], *, now: datetime) -> None:
     """Rows for members that were split off a range which keeps waiting, or whose last is admitted."""
     copy_rows(
         conn,
         "units",
         (*UNIT_COLUMNS, "admitted_at"),
-        (_unit_row(member, row, now) for member, row in members),
+        (_unit_row(member, row, now=now) for member, row in members),
     )
 
 
 def add_attempts(
-    conn: Connection, attempts: Iterable[tuple[Admission, datetime | None, datetime | None]], now: datetime
+    conn: Connection, attempts: Iterable[tuple[Admission, datetime | None, datetime | None]], *, now: datetime
 ) -> None:
     """Live attempts, to be dispatched: (admission, start deadline, time limit)."""
-    copy_rows(conn, "attempts", _ATTEMPT_COLUMNS, (_attempt_row(*attempt, now=now) for attempt in attempts))
+    copy_rows(
+        conn,
+        "attempts",
+        _ATTEMPT_COLUMNS,
+        (
+            _attempt_row(admission, start_deadline_at=start, time_limit_at=limit, now=now)
+            for admission, start, limit in attempts
+        ),
+    )
 
 
 def add_held_devices(conn: Connection, admissions: Iterable[Admission]) -> None:
@@ -151,7 +159,7 @@ def add_held_devices(conn: Connection, admissions: Iterable[Admission]) -> None:
     copy_rows(conn, "held_devices", ("node_id", "device", "unit_id"), rows)
 
 
-def _unit_row(member: Admission, row: TakenRow, now: datetime) -> tuple[Any, ...]:
+def _unit_row(member: Admission, row: TakenRow, *, now: datetime) -> tuple[Any, ...]:
     return (
         member.unit_id,
         member.group_id,
@@ -169,7 +177,7 @@ def _unit_row(member: Admission, row: TakenRow, now: datetime) -> tuple[Any, ...
 
 
 def _attempt_row(
-    admission: Admission, start_deadline_at: datetime | None, time_limit_at: datetime | None, *, now: datetime
+    admission: Admission, *, start_deadline_at: datetime | None, time_limit_at: datetime | None, now: datetime
 ) -> tuple[Any, ...]:
     return (
         admission.unit_id,

@@ -107,7 +107,7 @@ def find_foreign_names(conn: Connection, pool_id: int, *, names: Iterable[str]) 
 
 
 def add_nodes(
-    conn: Connection, pool_id: int, nodes: Sequence[NodeValues], *, now: datetime
+    conn: Connection, pool_id: int, *, nodes: Sequence[NodeValues], now: datetime
 ) -> dict[str, int]:
     """Add nodes without devices; ids by name."""
     columns = (

@@ -64,7 +64,7 @@ def end_holders_backend(conn: Connection, *, wait_seconds: float) -> None:
     conn.execute(text(_END_BACKEND), {"wait_ms": int(wait_seconds * 1000)})
 
 
-def raise_epoch(conn: Connection, epoch: int, holder: str) -> None:
+def raise_epoch(conn: Connection, epoch: int, *, holder: str) -> None:
     """Name this connection's backend as the leader's. Waits for a transaction that holds the old
     epoch, so its outcome is known afterwards (L4)."""
     conn.execute(text(_RAISE), {"epoch": epoch, "holder": holder})

@@ -44,12 +44,12 @@ class EventsController(Controller):
         that ends without it was cut off: ask again."""
         public_id = group_id_of(group_id)
         if _STREAM in request.headers.get("accept", ""):
-            group = await sync_to_thread(get_group_row, engine, public_id, principal)
+            group = await sync_to_thread(get_group_row, engine, public_id, principal=principal)
             after = _last_event_id(request) or int(cursor or 0)
             content = tell_events(hub, hub.join(group.id, after=after), is_gang=group.is_gang)
             return TypedStream(content, media_type=_STREAM)  # type: ignore[return-value]
         group, rows, following = await sync_to_thread(
-            list_group_events, engine, public_id, principal, after=int(cursor or 0), limit=limit
+            list_group_events, engine, public_id, principal=principal, after=int(cursor or 0), limit=limit
         )
         return EventPageAnswer(
             events=[event_answer(row, is_gang=group.is_gang) for row in rows],

@@ -27,7 +27,9 @@ class ExplanationsController(Controller):
         """Where a group stands in its queue and overall, as of the last cycle."""
         public_id = group_id_of(group_id)
         return position_answer(
-            explain_group.get_position(engine, redis, public_id, principal=principal, now=clock.now())
+            explain_group.get_position(
+                engine, redis, public_id=public_id, principal=principal, now=clock.now()
+            )
         )
 
     @get("/reasons", operation_id="get-reasons", sync_to_thread=True)
@@ -42,5 +44,7 @@ class ExplanationsController(Controller):
         """All reasons why a group, or some members of it, wait."""
         public_id = group_id_of(group_id)
         return reasons_answer(
-            explain_group.explain_group(engine, redis, public_id, principal=principal, now=clock.now())
+            explain_group.explain_group(
+                engine, redis, public_id=public_id, principal=principal, now=clock.now()
+            )
         )

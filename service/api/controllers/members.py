@@ -59,7 +59,9 @@ class MembersController(Controller):
         self, group_id: FromPath[str], member: FromPath[int], engine: EngineDep, principal: PrincipalDep
     ) -> MemberAnswer:
         """One member."""
-        return member_answer(reads.get_member(engine, group_id_of(group_id), member, principal=principal))
+        return member_answer(
+            reads.get_member(engine, group_id_of(group_id), member=member, principal=principal)
+        )
 
     @delete("/{member:int}", operation_id="cancel-member", status_code=202, sync_to_thread=True)
     def cancel_member(
@@ -73,11 +75,11 @@ class MembersController(Controller):
     ) -> MemberAnswer:
         """Cancel one member of an independent group; 409 for a gang, whose members need each other."""
         public_id = group_id_of(group_id)
-        done = cancel.cancel_member(engine, public_id, member, principal=principal, now=clock.now())
+        done = cancel.cancel_member(engine, public_id, member=member, principal=principal, now=clock.now())
         if done.has_changed:
             bells.wake_cycles()
         bells.ring_dispatchers(done.pool_ids)
-        return member_answer(reads.get_member(engine, public_id, member, principal=principal))
+        return member_answer(reads.get_member(engine, public_id, member=member, principal=principal))
 
     @get("/{member:int}/logs", operation_id="get-member-logs", media_type=MediaType.TEXT)
     async def get_member_logs(

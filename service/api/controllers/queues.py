@@ -49,7 +49,7 @@ class QueuesController(Controller):
             now=clock.now(),
         )
         bells.wake_cycles()
-        return queue_answer(queues.get_queue(engine, data.name, principal))
+        return queue_answer(queues.get_queue(engine, data.name, principal=principal))
 
     @get(operation_id="list-queues", sync_to_thread=True)
     def list_queues(self, engine: EngineDep, principal: PrincipalDep) -> QueueList:
@@ -59,7 +59,7 @@ class QueuesController(Controller):
     @get("/{queue_name:str}", operation_id="get-queue", sync_to_thread=True)
     def get_queue(self, queue_name: FromPath[str], engine: EngineDep, principal: PrincipalDep) -> QueueAnswer:
         """One queue with what it holds and what is asked of it."""
-        return queue_answer(queues.get_queue(engine, queue_name, principal))
+        return queue_answer(queues.get_queue(engine, queue_name, principal=principal))
 
     @patch(
         "/{queue_name:str}",
@@ -80,11 +80,11 @@ class QueuesController(Controller):
         """Change a queue (admin). Lowering a quota or limit evicts nobody; `hold_and_drain` does."""
         refuse_unbuilt(data)
         pool_ids = queues.change_queue(
-            engine, queue_name, change_of(data), actor=principal.user, now=clock.now()
+            engine, queue_name, change=change_of(data), actor=principal.user, now=clock.now()
         )
         bells.wake_cycles()
         bells.ring_dispatchers(pool_ids)
-        return queue_answer(queues.get_queue(engine, queue_name, principal))
+        return queue_answer(queues.get_queue(engine, queue_name, principal=principal))
 
     @delete(
         "/{queue_name:str}",
@@ -102,7 +102,7 @@ class QueuesController(Controller):
         principal: PrincipalDep,
     ) -> QueueAnswer:
         """Delete a queue (admin) in which no group waits or lives. Answers what it was."""
-        before = queues.get_queue(engine, queue_name, principal)
+        before = queues.get_queue(engine, queue_name, principal=principal)
         queues.delete_queue(engine, queue_name, actor=principal.user, now=clock.now())
         bells.wake_cycles()
         return queue_answer(before)

@@ -168,9 +168,9 @@ def test_members_that_nobody_booked_are_named(
     unit = unit_of(engine, group)
     with engine.connect() as conn:
         pool_id = conn.execute(text("SELECT id FROM pools")).scalar_one()
-    publish_listing(redis, pool_id, [(unit, 1, 1)], at=NOW())
+    publish_listing(redis, pool_id, generations=[(unit, 1, 1)], at=NOW())
     assert audit(operator)["is_clean"]
-    publish_listing(redis, pool_id, [(unit, 1, 1), (unit_id(77, 0), 3, 1)], at=NOW())
+    publish_listing(redis, pool_id, generations=[(unit, 1, 1), (unit_id(77, 0), 3, 1)], at=NOW())
     found = audit(operator)
     (entry,) = found["drift"]
     assert (entry["kind"], entry["group"], entry["attempt"]) == ("Unbooked", None, 3)

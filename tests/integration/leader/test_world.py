@@ -77,7 +77,7 @@ class Life:
         if group := self._any("SELECT public_id FROM groups WHERE scheduling = 'independent'"):
             member = self.random.randrange(12)
             try:
-                cancel_member(self.site.engine, group, member, principal=ADMIN, now=START)
+                cancel_member(self.site.engine, group, member=member, principal=ADMIN, now=START)
             except MusterError:
                 return
 

@@ -78,7 +78,7 @@ class KnownMembers:
         """Note durably how a member ended that has no supervisor any more to do so."""
         # Not there if it never ran: its supervisor saw the tombstone and took the record back.
         with contextlib.suppress(FileNotFoundError):
-            records.add_end(self._layout, record.key, end)
+            records.add_end(self._layout, record.key, end=end)
         self.refresh([record.key])
 
     def drop_ended(self, unit_id: int, keys: Container[MemberKey]) -> None:

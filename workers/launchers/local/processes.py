@@ -42,7 +42,7 @@ def read_boot_id() -> str:
 def find_process(pid: int) -> Process | None:
     """Find who runs under `pid` now."""
     found = system.find_process(pid)
-    return _process(pid, *found) if found else None
+    return _process(pid, found) if found else None
 
 
 def is_alive(process: ProcessId) -> bool:
@@ -85,7 +85,7 @@ class ProcessTable:
     """All processes at one moment."""
 
     def __init__(self) -> None:
-        self._processes = {pid: _process(pid, *fields) for pid, fields in system.list_processes()}
+        self._processes = {pid: _process(pid, fields) for pid, fields in system.list_processes()}
         self._children = defaultdict[int, list[Process]](list)
         for each in self._processes.values():
             self._children[each.parent].append(each)
@@ -113,7 +113,8 @@ class ProcessTable:
                 yield each, mark
 
 
-def _process(pid: int, start: str, parent: int, group: int) -> Process:
+def _process(pid: int, found: tuple[str, int, int]) -> Process:
+    start, parent, group = found
     return Process(ProcessId(pid, start), parent, group)
 
 

@@ -86,13 +86,13 @@ def create_record(layout: Layout, record: Record) -> bool:
     return durable.create_once(layout.record(record.key), f"{json.dumps(fields)}\n")
 
 
-def add_start(layout: Layout, key: MemberKey, started_at: datetime) -> None:
+def add_start(layout: Layout, key: MemberKey, *, started_at: datetime) -> None:
     """Note that the command was executed. Not synced: only this boot cares."""
     line = json.dumps({"started_at": started_at.isoformat()})
     durable.append_line(layout.record(key), line, is_durable=False)
 
 
-def add_end(layout: Layout, key: MemberKey, end: End) -> None:
+def add_end(layout: Layout, key: MemberKey, *, end: End) -> None:
     """Note durably how the member ended. FileNotFoundError if its record was dropped meanwhile."""
     fields = {
         "ended_at": end.ended_at.isoformat(),

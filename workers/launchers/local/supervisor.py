@@ -113,7 +113,7 @@ class _Supervisor:
 
     def _note_start(self) -> str | None:
         try:
-            records.add_start(self._layout, self._key, self._around.clock.now())
+            records.add_start(self._layout, self._key, started_at=self._around.clock.now())
         except OSError as error:
             return f"its start could not be noted: {error.strerror}"
         return None
@@ -149,7 +149,7 @@ class _Supervisor:
             end = replace(end, detail="; ".join(filter(None, (end.detail, note))))
         while True:
             try:
-                records.add_end(self._layout, self._key, end)
+                records.add_end(self._layout, self._key, end=end)
                 break
             except FileNotFoundError:  # closed and forgotten meanwhile
                 return
