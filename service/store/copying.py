@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 from typing import cast
 
@@ -18,20 +19,34 @@ def copy_rows(conn: Connection, table: str, columns: Sequence[str], rows: Iterab
     psycopg's `Jsonb`. Raises sqlalchemy-free psycopg errors, such as UniqueViolation."""
     # Also right for a detached connection, which has no record of the pool.
     driver = cast("psycopg.Connection", conn.connection.dbapi_connection)
-    names = sql.SQL(", ").join(sql.Identifier(column) for column in columns)
     given = list(rows)
-    with driver.cursor() as cursor:
-        if len(given) <= _FEW:
-            if given:
-                cursor.execute(_insert(table, names, given), [value for row in given for value in row])
-            return
-        with cursor.copy(sql.SQL("COPY {} ({}) FROM STDIN").format(sql.Identifier(table), names)) as copy:
-            for row in given:
-                copy.write_row(row)
+    if not given:
+        return
+    if len(given) <= _FEW:
+        # A raw cursor, because others would search the text for placeholders each time.
+        with psycopg.RawCursor(driver) as raw:
+            raw.execute(_insert(table, tuple(columns), len(given)), [value for row in given for value in row])
+        return
+    with driver.cursor() as cursor, cursor.copy(_copy(table, tuple(columns))) as copy:
+        for row in given:
+            copy.write_row(row)
 
 
-def _insert(table: str, names: sql.Composed, rows: Sequence[Sequence[object]]) -> sql.Composed:
-    row = sql.SQL("({})").format(sql.SQL(", ").join(sql.Placeholder() * len(rows[0])))
-    return sql.SQL("INSERT INTO {} ({}) VALUES {}").format(
-        sql.Identifier(table), names, sql.SQL(", ").join([row] * len(rows))
+@functools.lru_cache(maxsize=256)
+def _insert(table: str, columns: tuple[str, ...], rows: int) -> bytes:
+    """With PostgreSQL's own placeholders."""
+    width = len(columns)
+    values = ", ".join(
+        f"({', '.join(f'${number}' for number in range(row * width + 1, (row + 1) * width + 1))})"
+        for row in range(rows)
     )
+    names = sql.SQL(", ").join(map(sql.Identifier, columns))
+    return sql.SQL("INSERT INTO {} ({}) VALUES").format(sql.Identifier(table), names).as_bytes() + (
+        f" {values}".encode()
+    )
+
+
+@functools.lru_cache(maxsize=64)
+def _copy(table: str, columns: tuple[str, ...]) -> bytes:
+    names = sql.SQL(", ").join(map(sql.Identifier, columns))
+    return sql.SQL("COPY {} ({}) FROM STDIN").format(sql.Identifier(table), names).as_bytes()
