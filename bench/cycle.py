@@ -162,8 +162,8 @@ def _result(size: Size, quiet: _Times, full: _Times, client: redis.Redis) -> Res
             " the last write in both stores (read what changed, decide, release, reserve, commit, publish),"
             f" and every second one is run step by step for the parts. Before a quiet cycle {size.changes}"
             " groups were submitted or cancelled; before a full one everything that ran has ended, so it also"
-            " releases as much as it admits. Every group asks for eight GPUs in one of four splits, so that the number of"
-            " admissions is exact."
+            " releases as much as it admits. Every group asks for eight GPUs in one of four splits, so that"
+            " the number of admissions is exact."
         ),
         parameters={
             "nodes": size.nodes,
