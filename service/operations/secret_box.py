@@ -11,13 +11,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import msgspec
-from cryptography.fernet import Fernet
+from cryptography.fernet import Fernet, InvalidToken
 
 _FILE = "secret.key"
 
 
 class SecretBox:
-    """Seals and opens the hidden variables of a group's roles. The key is 32 bytes in url-safe
+    """Seals and opens the hidden variables of a group's roles, and cursors. The key is 32 bytes in url-safe
     base64; ValueError if it is not."""
 
     def __init__(self, key: str) -> None:
@@ -25,6 +25,8 @@ class SecretBox:
             self._fernet = Fernet(key)
         except ValueError:
             raise ValueError("MUSTER_SECRET_KEY is not a key: 32 bytes in url-safe base64") from None
+        cursor_key = hashlib.sha256(b"cursor:" + base64.urlsafe_b64decode(key)).digest()
+        self._cursors = Fernet(base64.urlsafe_b64encode(cursor_key))
         self._digest_key = hashlib.sha256(b"digest:" + base64.urlsafe_b64decode(key)).digest()
 
     def seal(self, hidden: Sequence[Mapping[str, str]]) -> bytes | None:
@@ -39,6 +41,17 @@ class SecretBox:
         if sealed is None:
             return ()
         return msgspec.json.decode(self._fernet.decrypt(sealed), type=tuple[dict[str, str], ...])
+
+    def seal_cursor(self, content: bytes) -> str:
+        """Text that a caller may keep and not read."""
+        return self._cursors.encrypt(content).decode()
+
+    def open_cursor(self, cursor: str) -> bytes:
+        """ValueError if it is not from `seal_cursor`."""
+        try:
+            return self._cursors.decrypt(cursor.encode())
+        except InvalidToken:
+            raise ValueError("not a cursor of this installation") from None
 
     def digest(self, body: bytes) -> bytes:
         """A digest of something that may hold secrets: useless without the key."""

@@ -115,6 +115,7 @@ class GroupsController(Controller):
         self,
         engine: EngineDep,
         redis: RedisDep,
+        box: BoxDep,
         principal: PrincipalDep,
         queue: Text = None,
         status: Annotated[list[Status] | None, QueryParameter(max_items=9)] = None,
@@ -138,7 +139,7 @@ class GroupsController(Controller):
             is_waiting=bool(waiting),
             order=order or (ListOrder.POSITION if waiting else ListOrder.NEWEST),
         )
-        page = reads.list_groups(engine, wanted, principal=principal, after=key_of(cursor), limit=limit)
+        page = reads.list_groups(engine, wanted, principal=principal, after=key_of(cursor, box), limit=limit)
         queues = {brief.group.queue_id for brief in page.groups if brief.units.is_waiting}
         positions = find_positions(redis, queues)
         return GroupPageAnswer(
@@ -146,7 +147,7 @@ class GroupsController(Controller):
                 brief_answer(brief, positions.get(brief.group.id) if brief.units.is_waiting else None)
                 for brief in page.groups
             ],
-            cursor=cursor_of(page.next_key),
+            cursor=cursor_of(page.next_key, box),
         )
 
     @get("/{group_id:str}", operation_id="get-group", sync_to_thread=True)

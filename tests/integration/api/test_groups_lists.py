@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
+import msgspec
 from litestar import Litestar
 from litestar.testing import TestClient
+from sqlalchemy import Engine, text
 
 from service.domain.principal import KeyRole
 from tests.integration.api.callers import Callers
@@ -128,6 +131,22 @@ def test_others_show_as_position_and_size_only(user: Client, callers: Callers, c
     for narrow in ({"name": "theirs"}, {"owner": "other"}, {"label": "team=x"}, {"status": "Pending"}):
         assert "theirs" not in str(_list(user, queue="default", **narrow))
         assert len(_list(user, queue="default", **narrow)) <= 1
+
+
+def test_a_cursor_tells_nothing_of_the_group_that_it_stands_for(
+    user: Client, callers: Callers, engine: Engine
+) -> None:
+    _submit(callers.make(KeyRole.USER, user="other"), "theirs", priority=12_345)
+    _submit(user, "mine", priority=1)
+    page = user.get("/v1/groups", params={"queue": "default", "waiting": "true", "limit": 1}).json()
+    assert page["groups"][0]["priority"] is None
+    packed = base64.urlsafe_b64decode(page["cursor"])
+    with engine.connect() as conn:
+        row = conn.execute(text("SELECT id, priority, submitted_at FROM groups WHERE name = 'theirs'")).one()
+    for value in (row.priority, row.submitted_at):
+        assert msgspec.msgpack.encode(value) not in packed
+    forged = base64.urlsafe_b64encode(msgspec.msgpack.encode((0, row.submitted_at, row.id))).decode()
+    assert user.get("/v1/groups", params={"cursor": forged}).status_code == 422
 
 
 def test_a_tenant_sees_nothing_of_another_tenants_queue(user: Client, admin: Client) -> None:
