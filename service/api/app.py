@@ -15,7 +15,7 @@ from sqlalchemy import Engine
 
 from service.api.auth import Authentication, KeyRing
 from service.api.bells import Bells
-from service.api.boundaries import Boundaries
+from service.api.boundaries import Boundaries, KnownParameters
 from service.api.controllers import document, health, metrics
 from service.api.controllers.events import EventsController
 from service.api.controllers.explanations import ExplanationsController
@@ -131,7 +131,7 @@ def _assembled(
     return Litestar(
         route_handlers=ROUTES,
         dependencies=dependencies(parts),
-        middleware=[Boundaries(), Authentication(ring)],
+        middleware=[Boundaries(), Authentication(ring), KnownParameters()],
         state=State({"request_times": times}),
         exception_handlers=HANDLERS,
         return_dto=None,

@@ -16,7 +16,8 @@ from litestar.dto.data_structures import DTOFieldDefinition
 from litestar.openapi.spec import Reference, Schema
 from litestar.typing import FieldDefinition
 
-from service.api.problems import MalformedBody, UnsupportedMediaType
+from service.api.problems import UnsupportedMediaType, malformed
+from service.api.wrong_key import find_wrong_key
 from service.domain.errors import FieldError, InvalidRequest
 
 if TYPE_CHECKING:
@@ -81,12 +82,22 @@ def read_json(body: bytes, kind: type[T]) -> T:
     try:
         return msgspec.json.decode(body, type=kind)
     except msgspec.ValidationError as error:
-        problem = field_error(str(error))
+        problem = _with_key(field_error(str(error)), body, kind, sentence=str(error))
         raise InvalidRequest(f"{problem.field or 'The body'}: {problem.message}", errors=[problem]) from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise MalformedBody(f"The body is not valid JSON: {_first_line(error)}") from None
+        raise malformed(f"The body is not valid JSON: {_first_line(error)}") from None
     except RecursionError:
-        raise MalformedBody("The body is nested too deeply.") from None
+        raise malformed("The body is nested too deeply.") from None
+
+
+def _with_key(problem: FieldError, body: bytes, kind: Any, *, sentence: str) -> FieldError:
+    """With the key of a map where msgspec does not tell it."""
+    is_key, is_value = " - at `key` in `" in sentence, problem.field.endswith("[...]")
+    if not (is_key or is_value):
+        return problem
+    path = problem.field.removesuffix("[...]")
+    key = find_wrong_key(body, kind, f"$.{path}", sentence=sentence)
+    return FieldError(f"{path}.{key[:128]}" if key and key.isprintable() else path, problem.message)
 
 
 def field_error(text: str) -> FieldError:

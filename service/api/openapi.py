@@ -120,8 +120,8 @@ def _errors_of(operation: Json, handler: HTTPRouteHandler, path: str) -> Iterato
         yield 404
     if "requestBody" in operation:
         yield from (400, 413, 415, 422)
-    if any(parameter["in"] != "path" for parameter in operation.get("parameters", ())):
-        yield 422
+    if not handler.opt.get(PUBLIC):
+        yield 422  # also for a parameter that is not known
     if name in _CONFLICTS:
         yield 409
     if name in _STREAMS:
@@ -179,7 +179,10 @@ _PROBLEM: Json = {
                 "required": ["field", "message"],
                 "additionalProperties": False,
                 "properties": {
-                    "field": {"type": "string", "description": "Its path, such as roles[0].count."},
+                    "field": {
+                        "type": "string",
+                        "description": "Its path, such as roles[0].count; empty for the whole body.",
+                    },
                     "message": {"type": "string"},
                 },
             },

@@ -13,6 +13,7 @@ import msgspec
 import psycopg
 import structlog
 from litestar import Request, Response
+from litestar.enums import ParamType
 from litestar.exceptions import HTTPException, ValidationException
 from litestar.types import ExceptionHandlersMap
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -44,6 +45,11 @@ class MalformedBody(MusterError):
     """The body cannot be read as JSON at all."""
 
 
+def malformed(message: str) -> MalformedBody:
+    """The field without a name is the whole body."""
+    return MalformedBody(message, errors=[FieldError("", message)])
+
+
 class UnsupportedMediaType(MusterError):
     """The body is of another type than JSON."""
 
@@ -53,7 +59,7 @@ class TooManyRequests(MusterError):
 
 
 class ProblemField(msgspec.Struct, frozen=True):
-    """One field that is wrong: its path (`roles[0].count`) and why."""
+    """One field that is wrong: its path (`roles[0].count`), empty for the whole body, and why."""
 
     field: str
     message: str
@@ -121,7 +127,7 @@ def handle_http_exception(request: Request[Any, Any, Any], error: HTTPException)
     if isinstance(error, ValidationException):
         return handle_muster_error(request, _invalid_parameters(error))
     if error.detail == _CLIENT_LEFT:
-        return problem(_HTTP_KINDS[400], "The body ended early.")
+        return handle_muster_error(request, malformed("The body ended early."))
     if error.status_code >= 500:
         return handle_anything(request, error)
     kind = _HTTP_KINDS.get(error.status_code) or Kind(
@@ -147,7 +153,7 @@ def handle_data_error(request: Request[Any, Any, Any], error: Exception) -> Resp
 
 
 def handle_recursion(request: Request[Any, Any, Any], _: RecursionError) -> Response[bytes]:
-    return handle_muster_error(request, MalformedBody("The body is nested too deeply."))
+    return handle_muster_error(request, malformed("The body is nested too deeply."))
 
 
 def handle_anything(_: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
@@ -199,12 +205,18 @@ def problem(
 
 def _invalid_parameters(error: ValidationException) -> MusterError:
     found = [entry for entry in (error.extra or []) if isinstance(entry, dict)]
-    errors = [FieldError(str(entry.get("key", "")), str(entry.get("message", "is wrong"))) for entry in found]
+    errors = [FieldError(_sent_name(entry), str(entry.get("message", "is wrong"))) for entry in found]
     if [each.field for each in errors] == ["data"]:
         # Bodies are decoded elsewhere: this is one that is not there.
-        return MalformedBody("A JSON body is needed.")
+        return malformed("A JSON body is needed.")
     detail = "; ".join(f"{each.field}: {each.message}" for each in errors) or "A parameter is wrong."
     return InvalidRequest(detail, errors=errors)
+
+
+def _sent_name(entry: dict[str, Any]) -> str:
+    """A header goes by the name of a Python argument in Litestar's words."""
+    name = str(entry.get("key", ""))
+    return name.replace("_", "-").title() if entry.get("source") == ParamType.HEADER else name
 
 
 def _detail_of(kind: Kind, request: Request[Any, Any, Any]) -> str:

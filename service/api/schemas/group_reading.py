@@ -36,6 +36,8 @@ def read_group(request: GroupRequest) -> GroupSpec:
     if unsupported := list(_unsupported(request, roles)):
         named = ", ".join(sorted({error.field for error in unsupported}))
         raise UnsupportedField(f"Not supported yet: {named}.", errors=unsupported)
+    if unnamed := list(_unnamed_programs(request, roles)):
+        raise InvalidRequest(f"{unnamed[0].field}: {unnamed[0].message}", errors=unnamed)
     return GroupSpec(
         name=request.name,
         queue=request.queue,
@@ -87,6 +89,14 @@ def _unsupported(request: GroupRequest, roles: Sequence[RoleRequest]) -> Iterato
         if is_used():
             shown = field if request.roles else short_path(field)
             yield FieldError(shown, f"{shown} is not supported yet; leave it out")
+
+
+def _unnamed_programs(request: GroupRequest, roles: Sequence[RoleRequest]) -> Iterator[FieldError]:
+    """No command at all leaves it to the image; a command without its program can only fail."""
+    for index, role in enumerate(roles):
+        if role.command and not role.command[0].strip():
+            field = f"roles[{index}].command[0]"
+            yield FieldError(field if request.roles else short_path(field), "The program must be named.")
 
 
 def _role(role: RoleRequest) -> Role:

@@ -72,6 +72,7 @@ def test_a_key_that_no_header_could_hold_is_refused(user: Client) -> None:
     for key in ("", "x" * 256):
         answer = user.post("/v1/groups", json=BODY, headers={"Idempotency-Key": key})
         assert answer.status_code == 422, key
+        assert [error["field"] for error in answer.json()["errors"]] == ["Idempotency-Key"]
 
 
 def test_a_thousand_retries_at_once_make_one_group(engine: Engine, tmp_path: Path) -> None:

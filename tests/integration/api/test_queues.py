@@ -130,12 +130,14 @@ def test_defaults_of_what_is_not_built_are_taken(admin: Client) -> None:
         ({"name": 7}, "name"),
         ({"name": "q", "order": "fifo"}, "order"),
         ({"name": "q", "bogus": 1}, "bogus"),
-        ({"name": "q", "nominal_quota": {"mx": -1}}, "nominal_quota[...]"),
-        ({"name": "q", "nominal_quota": {"mx": 1e300}}, "nominal_quota[...]"),
-        ({"name": "q", "nominal_quota": {"mx": 10**40}}, "nominal_quota[...]"),
-        ({"name": "q", "nominal_quota": {"mx": "1"}}, "nominal_quota[...]"),
+        ({"name": "q", "nominal_quota": {"mx": -1}}, "nominal_quota.mx"),
+        ({"name": "q", "nominal_quota": {"mx": 1e300}}, "nominal_quota.mx"),
+        ({"name": "q", "nominal_quota": {"mx": 10**40}}, "nominal_quota.mx"),
+        ({"name": "q", "nominal_quota": {"mx": "1"}}, "nominal_quota.mx"),
         ({"name": "q", "nominal_quota": {"mx": 1.5}}, "nominal_quota.mx"),
         ({"name": "q", "limit": {"memory": 1}}, "limit.memory"),
+        ({"name": "q", "nominal_quota": {"a": 1, "mx": -1, "b": 1}, "limit": {"c": -1}}, "nominal_quota.mx"),
+        ({"name": "q", "limit": {"a": 1, "x" * 129: 1}}, "limit." + "x" * 128),
         ({"name": "q", "limit": {"a\x00": 1}}, "limit"),
         ({"name": "q", "limit": [1]}, "limit"),
     ],
@@ -144,6 +146,20 @@ def test_a_wrong_field_is_named(admin: Client, body: dict[str, object], field: s
     refused = admin.post("/v1/queues", json=body)
     assert refused.status_code == 422, refused.text
     assert fields_of(refused) == {field}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        pytest.param(b'{"name": "q", "limit": {"a": -1}, broken', id="broken behind it"),
+        pytest.param(b'{"name": "q", "limit": {"a": -1}, "limit": 5}', id="said twice"),
+        pytest.param(b'{"name": "q", "limit": {"a": -1, "a": 5}}', id="key said twice"),
+    ],
+)
+def test_a_wrong_entry_that_cannot_be_found_again_is_still_refused(admin: Client, body: bytes) -> None:
+    refused = admin.post("/v1/queues", content=body)
+    assert refused.status_code == 422
+    assert fields_of(refused) <= {"limit", "limit.a"}
 
 
 def test_a_name_is_taken_once(admin: Client) -> None:

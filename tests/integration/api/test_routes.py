@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pytest
 from litestar import Litestar
 from litestar.routes import HTTPRoute
 from litestar.testing import TestClient
@@ -103,6 +104,27 @@ def test_a_missing_body_and_a_broken_one_say_so(admin: Client) -> None:
         answer = admin.post("/v1/queues", content=body)
         assert (answer.status_code, answer.json()["type"]) == (400, "/problems/malformed-body")
         assert answer.json()["detail"].startswith(detail)
+        assert [error["field"] for error in answer.json()["errors"]] == [""]
+
+
+@pytest.mark.parametrize(
+    "body", [b'{"name": NaN}', b'{"elastic": ' + b'{"a":' * 100_000, b'{"name": "\xff"}']
+)
+def test_what_is_no_json_says_what_is_wrong_with_the_body(admin: Client, body: bytes) -> None:
+    answer = admin.post("/v1/groups", content=body)
+    assert answer.status_code == 400
+    assert answer.json()["errors"] == [{"field": "", "message": answer.json()["detail"]}]
+
+
+def test_an_unknown_parameter_is_named(app: Litestar, admin: Client, anonymous: Client) -> None:
+    for method, path in calls(app):
+        if path.startswith("/v1"):
+            answer = admin.request(method, path + "?statsu=Running&limt=3", content=b"{}")
+            assert answer.status_code == 422, path
+            assert [error["field"] for error in answer.json()["errors"]] == ["limt", "statsu"], path
+    assert "status" in admin.get("/v1/groups?statsu=x").json()["detail"]
+    assert anonymous.get("/v1/groups?statsu=x").status_code == 401
+    assert anonymous.get("/healthz?from=balancer").status_code == 200
 
 
 def test_other_media_types_are_refused(admin: Client) -> None:
