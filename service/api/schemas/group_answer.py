@@ -9,6 +9,7 @@ from uuid import UUID
 
 from service.api.schemas.role_answer import RoleAnswer, role_answers
 from service.api.wire import AnswerStruct
+from service.domain.group import Recovery
 from service.domain.resources import Resources
 from service.domain.shape import Shape
 from service.operations.read_groups import GroupBrief, GroupDetail
@@ -179,15 +180,19 @@ def group_answer(detail: GroupDetail, position: int | None) -> GroupAnswer:
         time_limit_seconds=spec.time_limit_seconds,
         start_timeout_seconds=spec.start_timeout_seconds,
         grace_seconds=spec.grace_seconds,
-        recovery=RecoveryAnswer(
-            on_member_loss=spec.recovery.on_member_loss.value,
-            max_restarts=spec.recovery.max_restarts,
-            backoff_seconds=spec.recovery.backoff_seconds,
-            seat_timeout_seconds=spec.recovery.seat_timeout_seconds,
-        ),
+        recovery=_recovery_answer(spec.recovery),
         preemptible=spec.is_preemptible,
         labels=dict(group.labels),
         allow_infeasible=spec.allows_infeasible,
+    )
+
+
+def _recovery_answer(recovery: Recovery) -> RecoveryAnswer:
+    return RecoveryAnswer(
+        on_member_loss=recovery.on_member_loss.value,
+        max_restarts=recovery.max_restarts,
+        backoff_seconds=recovery.backoff_seconds,
+        seat_timeout_seconds=recovery.seat_timeout_seconds,
     )
 
 
