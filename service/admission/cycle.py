@@ -43,8 +43,8 @@ def plan_cycle(world: World, now: datetime, *, without: Collection[int] = frozen
         fitter = Fitter(world.capacity, world.shapes, quota)
         outcome = _fit_in_order(world, heads, fitter)
         # 4. Explain: everyone who was left out.
-        queues, numbers = Explainer(world, quota, fitter, now).explain(
-            outcome.blocked, outcome.holding, outcome.finished
+        queues, numbers = Explainer(world, now, quota=quota, fitter=fitter).explain(
+            blocked=outcome.blocked, holding=outcome.holding, finished=outcome.finished
         )
     finally:
         world.capacity.give_back()

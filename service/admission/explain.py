@@ -31,7 +31,7 @@ _QUEUE_MISSING: Verdict = (Blocker(code=Code.QUEUE_MISSING),)
 class Explainer:
     """Verdicts of one cycle; `numbers` collects the shared amounts that they name."""
 
-    def __init__(self, world: World, quota: QuotaBook, fitter: Fitter, now: datetime) -> None:
+    def __init__(self, world: World, now: datetime, *, quota: QuotaBook, fitter: Fitter) -> None:
         self._world = world
         self._quota = quota
         self._fitter = fitter
@@ -40,7 +40,7 @@ class Explainer:
         self._shapes: dict[int, Verdict] = {}
 
     def explain(
-        self, blocked: Collection[ClassId], holding: Mapping[int, Key], finished: Collection[int]
+        self, *, blocked: Collection[ClassId], holding: Mapping[int, Key], finished: Collection[int]
     ) -> tuple[dict[int, QueueVerdict], dict[str, int]]:
         """A verdict for each queue, and the numbers that they share."""
         world = self._world
@@ -51,7 +51,7 @@ class Explainer:
             if queue_id not in admitted or self._has_rows(class_id, finished):
                 verdict = self._class_verdict(class_id, class_id in blocked)
                 by_queue.setdefault(queue_id, {})[shape_id] = verdict
-        view = QueueView(world, self._now, finished, admitted)
+        view = QueueView(world, self._now, finished=finished, admitted=admitted)
         queues = {
             queue_id: view.verdict(queue_id, verdicts, holding.get(queue_id))
             for queue_id, verdicts in sorted(by_queue.items())
@@ -71,18 +71,18 @@ class Explainer:
             return _QUEUE_MISSING
         query = self._fitter.query(shape_id)
         never = self._never(class_id, queue)
-        exceeded = self._exceeded(queue, shape_id, query, is_blocked)
+        exceeded = self._exceeded(queue, shape_id, query=query, is_blocked=is_blocked)
         self._count_quota(queue_id, exceeded)
         shape = self._shape_verdict(shape_id, query)
         known = self._world.memory.classes.get(class_id)
         if known is not None and known.shape is shape and known.exceeded == exceeded:
             return known.merged
-        merged = self._merge(queue, query, never, exceeded, shape)
+        merged = self._merge(queue, query, never=never, exceeded=exceeded, shape=shape)
         self._world.memory.classes[class_id] = ClassMemo(shape, exceeded, merged)
         return merged
 
     def _merge(
-        self, queue: Queue, query: ShapeQuery, never: Verdict, exceeded: tuple[str, ...], shape: Verdict
+        self, queue: Queue, query: ShapeQuery, *, never: Verdict, exceeded: tuple[str, ...], shape: Verdict
     ) -> Verdict:
         """All that binds, ranked."""
         found = [*never, *(_quota_blocker(queue, query, resource) for resource in exceeded)]
@@ -99,7 +99,9 @@ class Explainer:
         if known is None:
             numbers: dict[str, int] = {}
             shape = self._world.shapes[class_id[1]]
-            never = explain_never(self._world.feasibility, class_id[1], shape, queue, numbers)
+            never = explain_never(
+                self._world.feasibility, class_id[1], shape=shape, queue=queue, numbers=numbers
+            )
             known = self._world.memory.never[class_id] = (never, numbers)
         self._numbers |= known[1]
         return known[0]
@@ -119,7 +121,9 @@ class Explainer:
             known = self._shapes[shape_id] = self._world.memory.same_shape(shape_id, found)
         return known
 
-    def _exceeded(self, queue: Queue, shape_id: int, query: ShapeQuery, is_blocked: bool) -> tuple[str, ...]:
+    def _exceeded(
+        self, queue: Queue, shape_id: int, *, query: ShapeQuery, is_blocked: bool
+    ) -> tuple[str, ...]:
         """Resources of which the queue has too little quota left."""
         exceeded = self._quota.exceeded(queue.id, shape_id, query)
         if is_blocked and not exceeded and not self._fitter.would_miss(shape_id):

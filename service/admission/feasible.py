@@ -48,9 +48,9 @@ class Feasibility:
         if key not in self._answers:
             capacity, query = self._ideal(), self.query(shape_id, shape)
             if shape.is_gang:
-                self._answers[key] = place_gang(capacity, query, caps) is not None
+                self._answers[key] = place_gang(capacity, query, caps=caps) is not None
             else:
-                self._answers[key] = bool(place_members(capacity, query, caps, 1))
+                self._answers[key] = bool(place_members(capacity, query, caps=caps, want=1))
         return self._answers[key]
 
     def _ideal(self) -> Capacity:

@@ -59,9 +59,9 @@ class Fitter:
         if self._capacity.find_answer(shape_id, query):
             return False
         if query.shape.is_gang:
-            has_place = place_gang(self._capacity, query, {}) is not None
+            has_place = place_gang(self._capacity, query, caps={}) is not None
         else:
-            has_place = bool(place_members(self._capacity, query, {}, 1))
+            has_place = bool(place_members(self._capacity, query, caps={}, want=1))
         self._capacity.remember(shape_id, query, has_place=has_place)
         if not has_place:
             self._misses.add(shape_id)
@@ -69,7 +69,7 @@ class Fitter:
 
     def _fit_gang(self, row: PendingUnit, query: ShapeQuery) -> int:
         caps = self._quota.caps(row.queue_id, query)
-        shares = place_gang(self._capacity, query, caps, row.avoided_nodes)
+        shares = place_gang(self._capacity, query, caps=caps, avoided=row.avoided_nodes)
         if shares is None:
             if all(cap >= query.total.gpus for cap in caps.values()):
                 self._miss(row.shape_id, query)
@@ -83,13 +83,13 @@ class Fitter:
         taken = taken_by(places, query.shape)
         for each in taken:
             self._capacity.take(each)
-        self._admit(row, 0, places, taken, usage_of(query.shape, models))
+        self._admit(row, 0, places=places, taken=taken, usage=usage_of(query.shape, models))
         return 1
 
     def _fit_members(self, row: PendingUnit, query: ShapeQuery, want: int) -> int:
         caps = self._quota.caps(row.queue_id, query)
         within = self._quota.members_within(row.queue_id, query, want)
-        shares = place_members(self._capacity, query, caps, within, row.avoided_nodes)
+        shares = place_members(self._capacity, query, caps=caps, want=within, avoided=row.avoided_nodes)
         index = row.first_index
         for share in shares:
             self._capacity.take(Taken(share.node_id, share.devices, share.cpus_milli, share.memory_mib))
@@ -97,7 +97,7 @@ class Fitter:
             usage = usage_of(query.shape, {0: gpus})
             for devices in _devices_of_members(share):
                 places = (Place(index, 0, share.node_id, devices),)
-                self._admit(row, index, places, taken_by(places, query.shape), usage)
+                self._admit(row, index, places=places, taken=taken_by(places, query.shape), usage=usage)
                 index += 1
         placed = index - row.first_index
         if placed < within and all(cap >= query.total.gpus * within for cap in caps.values()):
@@ -112,6 +112,7 @@ class Fitter:
         self,
         row: PendingUnit,
         index: int,
+        *,
         places: tuple[Place, ...],
         taken: tuple[Taken, ...],
         usage: Mapping[str, int],

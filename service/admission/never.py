@@ -15,7 +15,7 @@ _AMOUNTS = (("gpus", "gpus"), ("cpus_milli", "cpus"), ("memory_mib", "memory"))
 
 
 def explain_never(
-    feasibility: Feasibility, shape_id: int, shape: Shape, queue: Queue, numbers: dict[str, int]
+    feasibility: Feasibility, shape_id: int, *, shape: Shape, queue: Queue, numbers: dict[str, int]
 ) -> tuple[Blocker, ...]:
     """Empty if the queue could ever admit one unit of the shape."""
     if feasibility.fits(shape_id, shape, queue):
@@ -37,21 +37,26 @@ def _too_large(query: ShapeQuery, numbers: dict[str, int]) -> Blocker:
     """The first amount that is too large for all nodes, for any one node, or for any one domain."""
     for shortage in shortages(query):
         return _never(
-            shortage.check, shortage.amount, shortage.need, shortage.have, numbers=numbers, of="all nodes"
+            shortage.check,
+            shortage.amount,
+            need=shortage.need,
+            have=shortage.have,
+            numbers=numbers,
+            of="all nodes",
         )
     check = query.checks[0]
     for role in query.roles:
         for amount, _ in _AMOUNTS:
             need, have = getattr(role.requests, amount), _largest(role, amount)
             if need > have:
-                return _never(check, amount, need, have, numbers=numbers, of="one node")
+                return _never(check, amount, need=need, have=have, numbers=numbers, of="one node")
     amount = "gpus" if query.total.gpus else "cpus_milli"
     of = f"one {query.shape.required}" if query.shape.required else "one pool"
     need, have = getattr(query.total, amount), _largest_domain(query, amount)
-    return _never(check, amount, need, have, numbers=numbers, of=of)
+    return _never(check, amount, need=need, have=have, numbers=numbers, of=of)
 
 
-def _never(check: Check, amount: str, need: int, have: int, *, numbers: dict[str, int], of: str) -> Blocker:
+def _never(check: Check, amount: str, *, need: int, have: int, numbers: dict[str, int], of: str) -> Blocker:
     resource = dict(_AMOUNTS)[amount]
     key = field_key(f"ever_{resource}_{of.replace(' ', '_')}", check.field)
     numbers[key] = have

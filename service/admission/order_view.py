@@ -21,7 +21,7 @@ class QueueView:
     verdicts are those of the last cycle, keeps the very object it had."""
 
     def __init__(
-        self, world: World, now: datetime, finished: Collection[int], admitted: Collection[int]
+        self, world: World, now: datetime, *, finished: Collection[int], admitted: Collection[int]
     ) -> None:
         self._world = world
         self._now = now
@@ -34,9 +34,11 @@ class QueueView:
         verdicts = tuple(by_shape.values())
         revision = self._world.backlog.revisions.get(queue_id, 0)
         known = self._world.memory.queues.get(queue_id)
-        if known is not None and self._is_good(known, queue_id, revision, verdicts, turn):
+        if known is not None and self._is_good(
+            known, queue_id, revision=revision, verdicts=verdicts, turn=turn
+        ):
             return known.value
-        value, good_until = self._build(queue_id, by_shape, turn, holding)
+        value, good_until = self._build(queue_id, by_shape, turn=turn, holding=holding)
         if queue_id in self._admitted:
             # What was admitted still waits, for the World, until it is committed.
             self._world.memory.queues.pop(queue_id, None)
@@ -47,7 +49,7 @@ class QueueView:
         return value
 
     def _is_good(
-        self, known: QueueMemo, queue_id: int, revision: int, verdicts: tuple[Verdict, ...], turn: Verdict
+        self, known: QueueMemo, queue_id: int, *, revision: int, verdicts: tuple[Verdict, ...], turn: Verdict
     ) -> bool:
         return (
             queue_id not in self._admitted
@@ -66,7 +68,7 @@ class QueueView:
         return (Blocker(code=Code.WAITING_FOR_TURN, scope={"queue": queue.name}, holders=(holder,)),)
 
     def _build(
-        self, queue_id: int, by_shape: Mapping[int, Verdict], turn: Verdict, holding: Key | None
+        self, queue_id: int, by_shape: Mapping[int, Verdict], *, turn: Verdict, holding: Key | None
     ) -> tuple[QueueVerdict, datetime | None]:
         """The verdict, and until when it is good: the next end of a backoff in the queue."""
         keys = self._world.backlog.queues.get(queue_id, [])
@@ -80,14 +82,14 @@ class QueueView:
             split = bisect_right(keys, holding)
             behind = {shape_id: index + len(verdicts) for shape_id, index in ahead.items()}
             verdicts.extend([(*verdict, *turn) for verdict in verdicts])
-            order = self._entries(queue_id, keys[split:], ahead, behind)
-        order = self._entries(queue_id, keys[:split], ahead, ahead) + order
+            order = self._entries(queue_id, keys[split:], ahead=ahead, indexes=behind)
+        order = self._entries(queue_id, keys[:split], ahead=ahead, indexes=ahead) + order
         ends = [until for key in keys if not key[6] and (until := self._backoff_end(key)) is not None]
         value = QueueVerdict(queue_id=queue_id, order=tuple(order), verdicts=tuple(verdicts))
         return value, min(ends, default=None)
 
     def _entries(
-        self, queue_id: int, keys: list[Key], ahead: Mapping[int, int], indexes: Mapping[int, int]
+        self, queue_id: int, keys: list[Key], *, ahead: Mapping[int, int], indexes: Mapping[int, int]
     ) -> list[Waiting]:
         """`indexes`: verdict by shape; `ahead`: for rows that are not eligible and have no turn."""
         if not is_open(self._world.configuration.queues.get(queue_id)):

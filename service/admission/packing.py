@@ -13,7 +13,7 @@ from service.admission.query import RoleQuery
 from service.admission.scratch import Scratch
 
 
-def pack(role: RoleQuery, choice: int, stock: Stock, scratch: Scratch, want: int) -> int:
+def pack(role: RoleQuery, choice: int, *, stock: Stock, scratch: Scratch, want: int) -> int:
     """Seat up to `want` members of a gang on as few nodes as possible: first beside its other
     roles, then on the roomiest nodes, the rest on the node that it fills best.
 
@@ -25,7 +25,7 @@ def pack(role: RoleQuery, choice: int, stock: Stock, scratch: Scratch, want: int
     for membership in _touched(field, stock, scratch):
         if left == 0:
             return want
-        left -= _seat(role, model, membership, scratch, left)
+        left -= _seat(role, membership, model=model, scratch=scratch, want=left)
     for bucket in _roomiest_first(role, stock):
         for _, node_id in reversed(stock.buckets[bucket]):
             if left == 0:
@@ -34,12 +34,13 @@ def pack(role: RoleQuery, choice: int, stock: Stock, scratch: Scratch, want: int
                 continue
             membership = field.members[node_id]
             if scratch.seats(role, membership, left) == left:
-                membership = _tightest(role, field, stock, scratch, bucket, left) or membership
-            left -= _seat(role, model, membership, scratch, left)
+                tightest = _tightest(role, field, stock=stock, scratch=scratch, top=bucket, want=left)
+                membership = tightest or membership
+            left -= _seat(role, membership, model=model, scratch=scratch, want=left)
     return want - left
 
 
-def pour(role: RoleQuery, choice: int, stock: Stock, scratch: Scratch, want: int) -> int:
+def pour(role: RoleQuery, choice: int, *, stock: Stock, scratch: Scratch, want: int) -> int:
     """Seat up to `want` members that do not need each other: nodes that are partly used first,
     and of those the one with the fewest free GPUs. Returns how many members were seated."""
     field, model = role.fields[choice], role.models[choice]
@@ -52,7 +53,7 @@ def pour(role: RoleQuery, choice: int, stock: Stock, scratch: Scratch, want: int
             if left == 0:
                 return want
             if node_id not in scratch.avoided:
-                left -= _seat(role, model, field.members[node_id], scratch, left)
+                left -= _seat(role, field.members[node_id], model=model, scratch=scratch, want=left)
     return want - left
 
 
@@ -62,7 +63,7 @@ def _with_cpus(rows: list[tuple[int, int]], cpus_milli: int) -> Iterator[int]:
         yield rows[index][1]
 
 
-def _seat(role: RoleQuery, model: str, membership: Membership, scratch: Scratch, want: int) -> int:
+def _seat(role: RoleQuery, membership: Membership, *, model: str, scratch: Scratch, want: int) -> int:
     seats = scratch.seats(role, membership, want)
     if seats:
         scratch.take(role, model, membership, seats)
@@ -85,7 +86,7 @@ def _roomiest_first(role: RoleQuery, stock: Stock) -> Iterable[int]:
 
 
 def _tightest(
-    role: RoleQuery, field: Field, stock: Stock, scratch: Scratch, top: int, want: int
+    role: RoleQuery, field: Field, *, stock: Stock, scratch: Scratch, top: int, want: int
 ) -> Membership | None:
     """The node that holds all of `want` and has the least free beyond it, in buckets up to `top`."""
     need = role.requests.times(want)

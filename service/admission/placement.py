@@ -26,6 +26,7 @@ MAX_CHOICES = 64
 def place_gang(
     capacity: Capacity,
     query: ShapeQuery,
+    *,
     caps: Mapping[str, int],
     avoided: frozenset[int] = frozenset(),
 ) -> tuple[Share, ...] | None:
@@ -43,6 +44,7 @@ def place_gang(
 def place_members(
     capacity: Capacity,
     query: ShapeQuery,
+    *,
     caps: Mapping[str, int],
     want: int,
     avoided: frozenset[int] = frozenset(),
@@ -55,7 +57,7 @@ def place_members(
         for choice, field in enumerate(role.fields):
             for domain in sorted(field.stocks):
                 if left:
-                    left -= pour(role, choice, field.stocks[domain], scratch, left)
+                    left -= pour(role, choice, stock=field.stocks[domain], scratch=scratch, want=left)
         scratch.avoided = frozenset()
     return tuple(scratch.shares)
 
@@ -66,7 +68,7 @@ def _place_gang(query: ShapeQuery, scratch: Scratch) -> tuple[Share, ...] | None
             continue
         for domain in _tightest_first(query, choice):
             for order in _orders(len(query.roles)):
-                if _pack_all(query, choice, domain, order, scratch):
+                if _pack_all(query, choice, domain=domain, order=order, scratch=scratch):
                     return tuple(scratch.shares)
                 scratch.undo(0)
     if len(query.roles) == 1 and len(query.roles[0].models) == 1:
@@ -121,12 +123,17 @@ def _orders(count: int) -> Iterable[tuple[int, ...]]:
 
 
 def _pack_all(
-    query: ShapeQuery, choice: tuple[int, ...], domain: Domain, order: tuple[int, ...], scratch: Scratch
+    query: ShapeQuery,
+    choice: tuple[int, ...],
+    *,
+    domain: Domain,
+    order: tuple[int, ...],
+    scratch: Scratch,
 ) -> bool:
     for index in order:
         role = query.roles[index]
         stock = role.fields[choice[index]].stocks[domain]
-        if pack(role, choice[index], stock, scratch, role.count) < role.count:
+        if pack(role, choice[index], stock=stock, scratch=scratch, want=role.count) < role.count:
             return False
     return True
 
@@ -137,7 +144,7 @@ def _pack_mixed(query: ShapeQuery, domain: Domain, scratch: Scratch) -> bool:
         for choice, field in enumerate(role.fields):
             stock = field.stocks.get(domain)
             if stock is not None and left:
-                left -= pack(role, choice, stock, scratch, left)
+                left -= pack(role, choice, stock=stock, scratch=scratch, want=left)
         if left:
             return False
     return True
