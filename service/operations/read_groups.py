@@ -69,7 +69,7 @@ def get_group_row(engine: Engine, public_id: UUID, *, principal: Principal) -> G
         return get_visible_group(conn, public_id, principal=principal)
 
 
-def get_group(engine: Engine, public_id: UUID, principal: Principal) -> GroupDetail:
+def get_group(engine: Engine, public_id: UUID, *, principal: Principal) -> GroupDetail:
     """One group in full. Raises NotFound."""
     with reading(engine) as conn:
         group = get_visible_group(conn, public_id, principal=principal)

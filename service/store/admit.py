@@ -128,8 +128,8 @@ def add_members(conn: Connection, members: Iterable[tuple[Admission, TakenRow]],
     copy_rows(
         conn,
         "units",
-        (*UNIT_COLUMNS, "admitted_at"),
-        (_unit_row(member, row, now=now) for member, row in members),
+        columns=(*UNIT_COLUMNS, "admitted_at"),
+        rows=(_unit_row(member, row, now=now) for member, row in members),
     )
 
 
@@ -140,8 +140,8 @@ def add_attempts(
     copy_rows(
         conn,
         "attempts",
-        _ATTEMPT_COLUMNS,
-        (
+        columns=_ATTEMPT_COLUMNS,
+        rows=(
             _attempt_row(admission, start_deadline_at=start, time_limit_at=limit, now=now)
             for admission, start, limit in attempts
         ),
@@ -156,7 +156,7 @@ def add_held_devices(conn: Connection, admissions: Iterable[Admission]) -> None:
         for place in admission.places
         for device in place.devices
     )
-    copy_rows(conn, "held_devices", ("node_id", "device", "unit_id"), rows)
+    copy_rows(conn, "held_devices", columns=("node_id", "device", "unit_id"), rows=rows)
 
 
 def _unit_row(member: Admission, row: TakenRow, *, now: datetime) -> tuple[Any, ...]:

@@ -14,7 +14,9 @@ from sqlalchemy import Connection
 _FEW = 8
 
 
-def copy_rows(conn: Connection, table: str, columns: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+def copy_rows(
+    conn: Connection, table: str, *, columns: Sequence[str], rows: Iterable[Sequence[object]]
+) -> None:
     """Add `rows` to `table` within the connection's open transaction. JSON values are given as
     psycopg's `Jsonb`. Raises sqlalchemy-free psycopg errors, such as UniqueViolation."""
     # Also right for a detached connection, which has no record of the pool.
@@ -25,7 +27,9 @@ def copy_rows(conn: Connection, table: str, columns: Sequence[str], rows: Iterab
     if len(given) <= _FEW:
         # A raw cursor, because others would search the text for placeholders each time.
         with psycopg.RawCursor(driver) as raw:
-            raw.execute(_insert(table, tuple(columns), len(given)), [value for row in given for value in row])
+            raw.execute(
+                _insert(table, tuple(columns), rows=len(given)), [value for row in given for value in row]
+            )
         return
     with driver.cursor() as cursor, cursor.copy(_copy(table, tuple(columns))) as copy:
         for row in given:
@@ -33,7 +37,7 @@ def copy_rows(conn: Connection, table: str, columns: Sequence[str], rows: Iterab
 
 
 @functools.lru_cache(maxsize=256)
-def _insert(table: str, columns: tuple[str, ...], rows: int) -> bytes:
+def _insert(table: str, columns: tuple[str, ...], *, rows: int) -> bytes:
     """With PostgreSQL's own placeholders."""
     width = len(columns)
     values = ", ".join(

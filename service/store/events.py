@@ -27,7 +27,7 @@ _COLUMNS = (
 
 def add_events(conn: Connection, events: Iterable[Event]) -> None:
     """Record events in the open transaction; `xid` is set by the database."""
-    copy_rows(conn, "events", _COLUMNS, (_row(event) for event in events))
+    copy_rows(conn, "events", columns=_COLUMNS, rows=(_row(event) for event in events))
 
 
 def _row(event: Event) -> tuple[object, ...]:

@@ -90,14 +90,14 @@ def reserve_group_ids(conn: Connection, count: int) -> list[int]:
 
 def insert_groups(conn: Connection, groups: Sequence[NewGroup]) -> None:
     """Groups, their specs and their Pending units: one COPY for each table."""
-    copy_rows(conn, "groups", _GROUP_COLUMNS, map(_group_row, groups))
+    copy_rows(conn, "groups", columns=_GROUP_COLUMNS, rows=map(_group_row, groups))
     copy_rows(
         conn,
         "group_specs",
-        ("group_id", "spec", "secrets"),
-        ((group.id, Jsonb(spec_body(group.spec)), group.sealed) for group in groups),
+        columns=("group_id", "spec", "secrets"),
+        rows=((group.id, Jsonb(spec_body(group.spec)), group.sealed) for group in groups),
     )
-    copy_rows(conn, "units", UNIT_COLUMNS, map(_unit_row, groups))
+    copy_rows(conn, "units", columns=UNIT_COLUMNS, rows=map(_unit_row, groups))
 
 
 def _group_row(group: NewGroup) -> tuple[object, ...]:

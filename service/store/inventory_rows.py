@@ -117,8 +117,8 @@ def add_nodes(
     copy_rows(
         conn,
         "nodes",
-        columns,
-        (
+        columns=columns,
+        rows=(
             (
                 pool_id, node.name, node.cpus_milli, node.memory_mib, Jsonb(dict(node.labels)),
                 node.is_ready, False, node.boot_id, now,

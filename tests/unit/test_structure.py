@@ -67,6 +67,36 @@ def test_functions_are_short() -> None:
     assert {k: v for k, v in sizes.items() if v > 70} == {}
 
 
+#: Litestar, click and RQ call by name whatever the order; the admission's inner loops pass arrays.
+NAMED = ("service/domain", "service/inventory", "service/store", "service/operations", "workers")
+#: Signatures that are somebody else's: Python's, and psycopg's connection.
+GIVEN = {"__exit__", "__aexit__", "wait"}
+
+
+def test_arguments_past_the_second_are_named() -> None:
+    found = [
+        f"{place(path)}:{function.lineno} {function.name}"
+        for path in SOURCES
+        if place(path).startswith(NAMED)
+        for function in named_functions(parse(path))
+        if function.name not in GIVEN and positional_count(function) > 2
+    ]
+    assert found == []
+
+
+def named_functions(tree: ast.Module) -> Iterator[Function]:
+    """Functions of modules and classes. One within another is called by whoever it is given to."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef):
+            yield from (child for child in node.body if isinstance(child, Function))
+
+
+def positional_count(function: Function) -> int:
+    """Without `self` and `cls`."""
+    names = [argument.arg for argument in (*function.args.posonlyargs, *function.args.args)]
+    return len(names) - (names[:1] in (["self"], ["cls"]))
+
+
 @pytest.mark.parametrize("word", ["utils", "util", "helpers", "helper", "manager", "core", "common", "misc"])
 def test_no_module_is_named_after_nothing(word: str) -> None:
     assert [place(path) for path in SOURCES if word in path.relative_to(ROOT).with_suffix("").parts] == []

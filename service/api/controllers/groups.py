@@ -208,7 +208,7 @@ class GroupsController(Controller):
 
 
 def _answer(public_id: UUID, engine: EngineDep, redis: RedisDep, principal: Principal) -> GroupAnswer:
-    detail = reads.get_group(engine, public_id, principal)
+    detail = reads.get_group(engine, public_id, principal=principal)
     is_waiting = detail.units.is_waiting
     positions = find_positions(redis, [detail.group.queue_id]) if is_waiting else {}
     return group_answer(detail, positions.get(detail.group.id))
