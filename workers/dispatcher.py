@@ -122,7 +122,8 @@ class Dispatcher:
         return has_done
 
     def next_due_at(self) -> datetime | None:
-        """When something falls due that nobody will ring for, None if nothing will."""
+        """When something falls due that nobody will ring for, None if nothing will. It may be over
+        already: what fell due during the pass was not looked at in it."""
         if not self._lease.is_held:
             return None
         fence = self._lease.fence
@@ -130,7 +131,7 @@ class Dispatcher:
             return next_deadline(
                 fence.conn,
                 fence.pool_id,
-                now=self._clock.now(),
+                now=self._looked_at or self._clock.now(),
                 patience_seconds=self._settings.kill_patience_seconds,
             )
 
@@ -167,6 +168,7 @@ class Dispatcher:
         self._has_inventory = False
         self._told: set[MemberKey] = set()
         self._unclosed_units: set[int] = set()
+        self._looked_at: datetime | None = None
         self._sweep_at: datetime | None = None
 
     @cached_property
@@ -194,7 +196,7 @@ class Dispatcher:
         has_swept, short_units = self._sweep(now)
         handed = self._launch(now)
         # To launch takes time: nothing ran before it was launched.
-        now = self._clock.now()
+        now = self._looked_at = self._clock.now()
         self._sightings.look(self._launcher.observe())
         judge = self._judge(now, handed, short_units=short_units)
         changed = self._sightings.changed_units | short_units | self._unclosed_units
@@ -215,6 +217,7 @@ class Dispatcher:
         """Nothing is concluded about members. What never went to the launcher can still end (X1)."""
         if not self._book.is_unreachable:
             _log.warning("launcher_unreachable", pool=self._pool_name, error=str(error))
+        self._looked_at = now
         has_written = self._set_reachable(is_reachable=False, now=now)
         self._sightings.look(())
         judge = self._judge(now, Handed(), short_units=())

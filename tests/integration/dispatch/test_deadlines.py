@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from typing import Any
 
 from sqlalchemy import text
 
@@ -11,6 +12,7 @@ from service.operations.deadlines import evict_drained
 from service.operations.dispatch import PoolFence
 from tests.integration.dispatch.locks import wait_for_lock
 from tests.integration.dispatch.site import START, Site, Unit
+from workers.launchers.simulated import SimulatedLauncher
 from workers.launchers.simulated_cluster import Exit
 
 
@@ -242,6 +244,28 @@ def test_a_restart_in_place_that_cannot_end_the_old_members_leaves(site: Site) -
     assert site.status(unit) == "Pending"
     assert site.unit(unit).attempt == 2
     assert len(site.rows("SELECT device FROM devices WHERE lost_at IS NOT NULL")) == 1
+
+
+def test_what_falls_due_during_a_pass_is_looked_at_at_once(site: Site) -> None:
+    """Else nobody would look before the safety net does."""
+    unit = site.admit("g1", [("n1", (0,))], time_limit_seconds=100)
+    site.pass_at(1)
+
+    class Slow(SimulatedLauncher):
+        def observe(self) -> Any:
+            if site.clock.now() == START + timedelta(seconds=99):
+                site.clock.advance(2)
+            return super().observe()
+
+    site.dispatcher.close()
+    site.dispatcher = site.make_dispatcher("d3", wrap=lambda _: Slow(site.cluster, "p1"))
+    site.pass_at(98.5)
+    site.pass_at(99)
+
+    assert site.status(unit) == "Running"
+    assert site.dispatcher.next_due_at() == START + timedelta(seconds=100)
+    site.dispatcher.pass_once()
+    assert site.status(unit) == "Failed"
 
 
 def test_the_next_deadline_is_the_earliest(site: Site) -> None:
