@@ -50,6 +50,11 @@ def _section(stored: Stored) -> Iterator[str]:
         f" Python {machine.python}, PostgreSQL {machine.postgresql}, Valkey {machine.valkey};"
         f" load average before the run {stored.load_average:g}; took {stored.took_seconds:g} s.\n"
     )
+    if stored.load_average > machine.cores:
+        yield (
+            "**The machine was busy with other work during this run, so that times are far above its own;"
+            " only ratios say something.**\n"
+        )
     yield "| figure | value | limit | kept |"
     yield "|---|---:|---:|---|"
     yield from (_row(figure) for figure in result.figures)
