@@ -25,6 +25,7 @@ from workers.embedded.folders import (
 )
 from workers.embedded.identity import find_identity
 from workers.embedded.log_file import log_size, read_tail
+from workers.embedded.postgres_lock import drop_stale_locks
 from workers.embedded.program import find_postgres
 from workers.embedded.record import erase_record, find_leftover, write_record
 
@@ -32,8 +33,8 @@ _SOCKET = ".s.PGSQL.5432"
 _START_SECONDS = 30.0
 _STOP_SECONDS = 30.0
 _RETRY_SECONDS = 0.2
-# A postmaster that was killed leaves a memory segment until its last child has noticed.
-_STILL_ENDING = "pre-existing shared memory block"
+# A postmaster that was killed leaves locks and a memory segment until its last child has noticed.
+_STILL_ENDING = ("pre-existing shared memory block", "lock file")
 
 DEFAULT_OPTIONS: Mapping[str, str] = {"max_connections": "200", "listen_addresses": ""}
 
@@ -84,12 +85,13 @@ class PostgresServer:
         command = _command(data_dir, programs, socket_folder=socket_folder, settings=settings)
         deadline = time.monotonic() + _START_SECONDS
         while True:
+            drop_stale_locks(data_dir / "cluster", socket_folder / f"{_SOCKET}.lock")
             written = log_size(data_dir / "server.log")
             server = cls._try_start(command, data_dir, socket_folder=socket_folder, user=user)
             if server.is_running:
                 return server
             tail = read_tail(server.log, since=written)
-            if _STILL_ENDING not in tail or time.monotonic() > deadline:
+            if not any(sign in tail for sign in _STILL_ENDING) or time.monotonic() > deadline:
                 raise child.ServerFailed(f"PostgreSQL did not start:\n{tail}")
             time.sleep(_RETRY_SECONDS)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pwd
 import signal
+import subprocess
 from pathlib import Path
 from typing import LiteralString
 
@@ -16,6 +17,7 @@ from tests.integration.embedded.conftest import StartOwner
 from workers.embedded.child import ServerFailed, ServerInUse
 from workers.embedded.folders import FolderUnusable
 from workers.embedded.postgres import UNSAFE_FAST_OPTIONS, PostgresServer
+from workers.embedded.postgres_lock import drop_stale_locks
 
 is_root = os.geteuid() == 0
 
@@ -45,6 +47,40 @@ def test_what_was_committed_survives_sigkill(server_folder: Path) -> None:
         # At once, while the killed server's last children still hold its memory.
         with start(server_folder) as again:
             assert run(again, "SELECT seven FROM kept") == [(7,)]
+
+
+def test_a_killed_server_that_nobody_has_reaped_does_not_stop_the_next(server_folder: Path) -> None:
+    with start(server_folder) as server:
+        os.kill(server.pid, signal.SIGKILL)
+        # It stays in the process table, and PostgreSQL would take it for alive.
+        os.waitid(os.P_PID, server.pid, os.WEXITED | os.WNOWAIT)
+        with start(server_folder) as again:
+            assert run(again, "SELECT 7") == [(7,)]
+
+
+def test_a_lock_that_names_somebody_else_does_not_stop_it(server_folder: Path) -> None:
+    """After a restart of the machine pids are handed out anew."""
+    with start(server_folder) as server:
+        owner = (server.data_dir / "cluster").stat().st_uid
+        locks = [server.data_dir / "cluster" / "postmaster.pid", *server.socket_folder.glob("*.lock")]
+        texts = [lock.read_text() for lock in locks]
+    with subprocess.Popen(["sleep", "60"], user=owner) as bystander:
+        for lock, text in zip(locks, texts, strict=True):
+            lock.write_text("\n".join([str(bystander.pid), *text.split("\n")[1:]]))
+            os.chown(lock, owner, -1)
+        with start(server_folder) as again:
+            assert run(again, "SELECT 7") == [(7,)]
+        assert bystander.poll() is None
+        bystander.kill()
+
+
+def test_a_server_at_work_is_left_alone(server_folder: Path) -> None:
+    with start(server_folder) as server:
+        cluster = server.data_dir / "cluster"
+        socket_lock = next(server.socket_folder.glob("*.lock"))
+        drop_stale_locks(cluster, socket_lock)
+        assert (cluster / "postmaster.pid").exists()
+        assert socket_lock.exists()
 
 
 def test_it_listens_on_a_private_unix_socket_only(server_folder: Path) -> None:
