@@ -64,8 +64,10 @@ def run(scale: float) -> Result:
         fill(client, _NODES * _GPUS)
         port, key = int(stack.url.rpartition(":")[2]), client.address.key or ""
         singles = _singles(stack, Target(port=port, path="/v1/groups", key=key), bare_server, scale)
+        meter = CpuMeter(stack)
         batches = _batches(Target(port=port, path="/v1/groups/batch", key=key), scale)
-    return _result(singles, batches)
+        batch_cpu = meter.seconds()
+    return _result(singles, batches, batch_cpu)
 
 
 def fill(client: Client, gpus: int) -> None:
@@ -99,7 +101,7 @@ def _batches(target: Target, scale: float) -> Load:
     return drive(target, lambda: iter([body] * each), connections=_BATCH_CONNECTIONS)
 
 
-def _result(singles: _Singles, batches: Load) -> Result:
+def _result(singles: _Singles, batches: Load, batch_cpu: Mapping[str, float]) -> Result:
     ours = [seconds for load in singles.muster for seconds in load.seconds]
     theirs = [seconds for load in singles.bare for seconds in load.seconds]
     bare_rate = sum(load.per_second for load in singles.bare) / _ROUNDS
@@ -151,6 +153,14 @@ def _result(singles: _Singles, batches: Load) -> Result:
                 name="CPU of the bare handler",
                 value=_micros(singles.bare_cpu_seconds, theirs),
                 unit="µs a call",
+            ),
+            *(
+                Figure(
+                    name=f"batches: CPU of {name}",
+                    value=round(1e6 * seconds / (len(batches.seconds) * _BATCH)),
+                    unit="µs a group",
+                )
+                for name, seconds in sorted(batch_cpu.items(), key=lambda entry: -entry[1])
             ),
         ],
     )
