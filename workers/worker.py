@@ -115,6 +115,10 @@ class CycleWorker(SimpleWorker):
         if self._task.is_over:
             self._stop_requested = True
 
+    def subscribe(self) -> None:
+        """RQ's workers take commands from a channel of Redis, in a thread that does not survive a broken
+        connection. This one takes none: who leads, and until when, is not for Redis to say."""
+
     def request_stop(self, signum: int, frame: FrameType | None) -> None:
         self._stop.set()
         super().request_stop(signum, frame)

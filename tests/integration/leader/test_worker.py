@@ -80,6 +80,18 @@ def test_a_worker_killed_in_mid_job_costs_a_tick(
     assert len(state.holders()) == 1
 
 
+def test_nobody_commands_it_through_redis(
+    site: Site, database_url: str, redis_url: str, client: redis.Redis
+) -> None:
+    """RQ's own workers can be shut down by whoever may publish."""
+    with running("worker", database_url=database_url, redis_url=redis_url):
+        wait_until(lambda: client.keys("rq:worker:*"))
+        site.submit()
+        jobs.wake_cycles(client)
+        wait_until(lambda: are_admitted(site))
+        assert client.pubsub_channels() == []
+
+
 def test_a_dead_leader_is_replaced_long_before_its_lease_is_over(
     site: Site, database_url: str, redis_url: str, client: redis.Redis
 ) -> None:
