@@ -17,6 +17,9 @@ from workers.embedded.identity import ProcessIdentity, is_alive
 from workers.stack.process import ServiceProcess
 
 SERVICES = ("api", "worker", "dispatcher", "ticker")
+STORES = ("postgres", "valkey")
+#: What the API calls them.
+KIND = {"postgres": "PostgreSQL", "valkey": "Redis"}
 
 
 def freeze(identity: ProcessIdentity) -> list[int]:
@@ -144,3 +147,18 @@ def member(up: Up, group_id: str, *, rank: int) -> psutil.Process:
         psutil.Process(pid) for pid, key in marked.items() if (key.unit_id, key.member) == (found[0], rank)
     ]
     return next(process for process in mine if process.ppid() not in marked)
+
+
+def kill_everything(up: Up) -> None:
+    """SIGKILL the stack, its stores, and everything of its members, supervisors first."""
+    parts = [up.identity(part) for part in (*SERVICES, *STORES)]
+    marked = [process for process, _ in find_marks(owner_of(up.data))]
+    pids = {process.id.pid for process in marked}
+    supervisors = {process.parent for process in marked} - pids
+    up.process.kill()
+    for pid in (*(part.pid for part in parts), *supervisors, *pids):
+        # A supervisor that has ended meanwhile has left its member to init.
+        if pid != 1:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+    up.process.wait()

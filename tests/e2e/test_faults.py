@@ -43,7 +43,7 @@ MOST_SHARE = 0.35
 @pytest.fixture(scope="module")
 def up() -> Iterator[Up]:
     with servers.server_folder() as folder, data_folder(folder) as data:
-        stack = Up(data, environ=environment(MUSTER_DATA=str(data), MUSTER_LEASE_SECONDS=str(LEASE_SECONDS)))
+        stack = _start(data)
         yield stack
         assert stack.stop() == 0
 
@@ -133,14 +133,25 @@ def test_an_emptied_redis_is_filled_again(up: Up, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("part", ["postgres", "valkey"])
 def test_a_frozen_store_is_waited_for(up: Up, tmp_path: Path, part: str) -> None:
+    """It closes no connection and refuses nothing; still everybody is told in time."""
     with load_on(up, tmp_path) as trial:
         spending = faults.Spending(up)
         with faults.frozen(up, part):
-            time.sleep(OUTAGE_SECONDS)
+            began = time.monotonic()
+            asker = Asker(trial.client.address)
+            assert faults.KIND[part] in asker.refused("GET", "/readyz")
+            asker.ok("GET", "/healthz")
+            if part == "valkey":
+                assert asker.ok("GET", f"/v1/groups/{trial.across}")["status"] == "Running"
+            _sit_out(began)
             shares = spending.shares()
         assert max(shares.values()) < MOST_SHARE, shares
         _assert_recovers(trial.client)
         _assert_unharmed(trial)
+
+
+def _sit_out(began: float) -> None:
+    time.sleep(max(0.0, OUTAGE_SECONDS - (time.monotonic() - began)))
 
 
 # ------------------------------------------------------------ what a frozen one may do
@@ -191,7 +202,7 @@ def test_what_the_api_answers_without_redis(up: Up, tmp_path: Path) -> None:
         with faults.gone(up, "valkey"):
             began = time.monotonic()
             _assert_answers_without_redis(trial)
-            time.sleep(max(0.0, OUTAGE_SECONDS - (time.monotonic() - began)))
+            _sit_out(began)
             shares = spending.shares()
         assert max(shares.values()) < MOST_SHARE, shares
         _assert_recovers(trial.client)
@@ -236,7 +247,7 @@ def test_what_the_api_answers_without_postgresql(up: Up, tmp_path: Path) -> None
             assert "PostgreSQL" in asker.refused("POST", "/v1/groups", trial.journal.gang(2))
             assert "PostgreSQL" in asker.refused("DELETE", path)
             asker.ok("GET", "/healthz")
-            time.sleep(max(0.0, OUTAGE_SECONDS - (time.monotonic() - began)))
+            _sit_out(began)
             shares = spending.shares()
         assert max(shares.values()) < MOST_SHARE, shares
         _assert_recovers(trial.client)
@@ -261,9 +272,34 @@ def test_random_kills_in_a_row(up: Up, tmp_path: Path) -> None:
     chance = random.Random(20261129)
     with load_on(up, tmp_path) as trial:
         for _ in range(10):
-            faults.kill(
-                up, *chance.sample([*faults.SERVICES, "postgres", "valkey"], chance.choice([1, 1, 2]))
-            )
+            faults.kill(up, *chance.sample([*faults.SERVICES, *faults.STORES], chance.choice([1, 1, 2])))
             time.sleep(chance.uniform(0.0, 0.4))
         _assert_recovers(trial.client)
         _assert_unharmed(trial)
+
+
+# ------------------------------------------------------------ everything at once
+def test_a_machine_that_lost_every_process_goes_on_where_it_was(tmp_path: Path) -> None:
+    """The stack, its stores, all supervisors and all members are killed; a new stack starts."""
+    journal = Journal(tmp_path, label=uuid.uuid4().hex)
+    with servers.server_folder() as folder, data_folder(folder) as data:
+        up = _start(data)
+        with up.client() as client:
+            ids = [client.submit(journal.long_gang(3)).id]
+            wait_status(client, ids[0], "Running")
+            ids += [client.submit(journal.gang(3, seconds=1.0)).id for _ in range(3)]
+            ids += [client.submit(journal.independent(4, seconds=1.0)).id]
+        faults.kill_everything(up)
+        up = _start(data)
+        with up.client() as client, Witness(data, client.address) as witness:
+            group = wait_status(client, ids[0], "Running")
+            assert (group.attempt, group.generation, group.restarts_used) == (1, 2, 0)
+            _assert_recovers(client)
+            journal.open()
+            judge(up, client, journal, ids)
+        assert witness.faults == []
+        assert up.stop() == 0
+
+
+def _start(data: Path) -> Up:
+    return Up(data, environ=environment(MUSTER_DATA=str(data), MUSTER_LEASE_SECONDS=str(LEASE_SECONDS)))
