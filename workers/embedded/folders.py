@@ -5,12 +5,16 @@ from __future__ import annotations
 import hashlib
 import os
 import pwd
+import re
 import stat
 from dataclasses import dataclass
 from pathlib import Path
 
 # The system's limit is 108 bytes on Linux and 104 on macOS; PostgreSQL adds a suffix while it locks.
 LONGEST_SOCKET_PATH = 90
+
+# Clients take paths apart: redis-py at white space, libpq at commas, URLs at most of the rest.
+_PLAIN_PATH = re.compile(rb"[A-Za-z0-9/._+-]+")
 
 
 class FolderUnusable(Exception):
@@ -65,13 +69,14 @@ def is_reachable(path: Path, user: ServerUser) -> bool:
 
 
 def choose_socket_folder(wanted: Path, socket_name: str, *, user: ServerUser) -> Path:
-    """Make and return `wanted`, or a short folder under /tmp if that is too long or out of reach.
+    """Make and return `wanted`, or a short folder under /tmp if that is too long, not plain or out of reach.
 
     The short one is named after `wanted` and the caller, so that a later start finds the same.
     """
     wanted = wanted.absolute()
-    is_short = len(os.fsencode(wanted / socket_name)) <= LONGEST_SOCKET_PATH
-    if is_short and is_reachable(wanted, user):
+    path = os.fsencode(wanted / socket_name)
+    is_usable = len(path) <= LONGEST_SOCKET_PATH and _PLAIN_PATH.fullmatch(path) is not None
+    if is_usable and is_reachable(wanted, user):
         return make_private_folder(wanted, user)
     digest = hashlib.sha256(os.fsencode(wanted)).hexdigest()[:16]
     return make_private_folder(Path("/tmp") / f"muster-{os.geteuid()}-{digest}", user)  # noqa: S108

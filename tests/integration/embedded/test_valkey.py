@@ -74,6 +74,14 @@ def test_a_too_long_socket_path_falls_back_to_a_short_one(server_folder: Path) -
 def test_a_folder_with_a_blank_and_a_quote_in_its_name_works(server_folder: Path) -> None:
     with start(server_folder / 'a "b" c') as server:
         assert ask(server, "PING") in {True, "PONG"}
+    server.socket.parent.rmdir()
+
+
+def test_clients_can_tell_about_themselves_whatever_the_folder_is_called(server_folder: Path) -> None:
+    """CLIENT INFO holds the path of the socket, and redis-py takes it apart at blanks."""
+    with start(server_folder / "sp ace") as server, redis.Redis.from_url(server.url) as client:
+        assert client.client_info()["db"] == 0
+    server.socket.parent.rmdir()
 
 
 def test_a_served_folder_is_not_served_twice(server_folder: Path) -> None:
