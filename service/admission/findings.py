@@ -50,15 +50,19 @@ def shortages(query: ShapeQuery) -> list[Shortage]:
 
 def explain_shortages(query: ShapeQuery, numbers: dict[str, int]) -> tuple[Blocker, ...]:
     """Blockers of a shape for which some sum does not suffice on the nodes as they are now, else
-    empty; shared amounts go into `numbers`."""
-    short = shortages(query)
-    return (*(_insufficient(shortage, numbers) for shortage in short), *_unhealthy(query, short, numbers))
+    empty; shared amounts go into `numbers`. Where nothing at all is usable, that alone is the reason."""
+    short = sorted(shortages(query), key=lambda shortage: is_usable(shortage.check.field, shortage.amount))
+    told = [shortage for shortage in short if is_usable(shortage.check.field, shortage.amount)]
+    return (*(_insufficient(shortage, numbers) for shortage in told), *_unhealthy(query, short, numbers))
 
 
 def explain_scattered(query: ShapeQuery, binding: Binding, numbers: dict[str, int]) -> tuple[Blocker, ...]:
     """Blockers of a shape for which the sums suffice and that has no place all the same."""
     lacking = Shortage(query.checks[0], binding.amount, 0, 0)
-    return (_scattered(query, binding, numbers), *_unhealthy(query, [lacking], numbers))
+    unhealthy = _unhealthy(query, [lacking], numbers)
+    if not available_nodes(lacking.check.field):
+        return tuple(unhealthy)
+    return (_scattered(query, binding, numbers), *unhealthy)
 
 
 def scope_of(check: Check) -> dict[str, str]:
@@ -137,13 +141,14 @@ def _unhealthy(query: ShapeQuery, short: list[Shortage], numbers: dict[str, int]
         stocks = field.stocks.values()
         held_back = sum(getattr(stock, f"held_back_{amount}") for stock in stocks)
         unhealthy = sum(stock.unhealthy_gpus for stock in stocks) if amount == "gpus" else 0
-        is_enough = shortage.need <= shortage.have + held_back + unhealthy
-        if held_back and (is_enough or not available_nodes(field)):
+        is_alone = not is_usable(field, amount)
+        is_told = is_alone or shortage.need <= shortage.have + held_back + unhealthy
+        if is_told and (held_back or (is_alone and not unhealthy)):
             key = field_key(f"held_back_{_RESOURCE[amount]}", field)
             numbers[key] = held_back
             scope = {"resource": _RESOURCE[amount], **scope_of(shortage.check), **_down(field)}
             yield Blocker(code=Code.NODES_UNAVAILABLE, need=_need(query, shortage), have_key=key, scope=scope)
-        if unhealthy and is_enough:
+        if is_told and unhealthy:
             key = field_key("unhealthy_gpus", field)
             numbers[key] = unhealthy
             yield Blocker(
@@ -152,7 +157,7 @@ def _unhealthy(query: ShapeQuery, short: list[Shortage], numbers: dict[str, int]
                 have_key=key,
                 scope={"resource": "gpus", **scope_of(shortage.check)},
             )
-        if held_back or unhealthy:
+        if is_alone or held_back or unhealthy:
             return
 
 
@@ -162,6 +167,14 @@ def _need(query: ShapeQuery, shortage: Shortage) -> int:
 
 def available_nodes(field: Field) -> int:
     return sum(len(bucket) for stock in field.stocks.values() for bucket in stock.buckets.values())
+
+
+def is_usable(field: Field, amount: str) -> bool:
+    """Whether any node is up, and of GPUs one that is free, or that somebody will give back."""
+    if amount != "gpus" or field.gpus():
+        return available_nodes(field) > 0
+    up = (membership for membership in field.members.values() if membership.state.is_available)
+    return any(not membership.eligible.isdisjoint(membership.state.held) for membership in up)
 
 
 def _down(field: Field) -> dict[str, str]:

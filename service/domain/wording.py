@@ -130,6 +130,9 @@ def _no_flavor(facts: Facts) -> str:
 def _unavailable(facts: Facts) -> str:
     if facts.need is None:
         return "no node is registered"
+    if facts.scope.get("nodes") == "0":
+        who = f"the role {facts.scope['role']}" if "role" in facts.scope else "it"
+        return f"all nodes that {who} may use are down or cordoned ({facts.scope.get('unavailable', '')})"
     return (
         f"nodes that could hold it are down or cordoned ({facts.scope.get('unavailable', '')}): "
         f"{facts.amount(facts.have)} there"

@@ -5,13 +5,13 @@ from __future__ import annotations
 import pytest
 
 from service.admission.cycle import plan_cycle
-from service.admission.world import Node, Queue
+from service.admission.world import Changes, Node, Queue
 from service.domain.queue import Order
 from service.domain.reasons import Code
 from service.domain.shape import RoleShape
 from service.domain.unit import unit_id
 from service.domain.wording import message
-from tests.builders import Group, Site, after, gang, independent, node, queue, role, site
+from tests.builders import Group, Site, after, configuration, gang, independent, node, queue, role, site
 
 
 def _told(at: Site, group_id: int) -> list[str]:
@@ -41,6 +41,33 @@ def _told(at: Site, group_id: int) -> list[str]:
             ],
         ),
         ([], [queue()], gang(1), ["no node is registered"]),
+        (
+            [node(1, 4, is_cordoned=True)],
+            [queue()],
+            gang(1, role(1, 1)),
+            ["all nodes that it may use are down or cordoned (n1)"],
+        ),
+        (
+            [node(1, 4, is_ready=False), node(2, 4, is_cordoned=True), node(3, 0, cpus=8, memory_gib=8)],
+            [queue()],
+            gang(1, role(1, 1), role(1, 0, name="ps", cpus=1)),
+            ["nodes that could hold it are down or cordoned (n1, n2): 8 GPUs there"],
+        ),
+        (
+            [node(1, 4, unhealthy=[0, 1], lost=[2, 3]), node(2, 2, is_cordoned=True)],
+            [queue()],
+            gang(1, role(1, 4)),
+            [
+                "nodes that could hold it are down or cordoned (n2): 2 GPUs there",
+                "4 GPUs that it could use are unhealthy or lost",
+            ],
+        ),
+        (
+            [node(1, 4, is_cordoned=True)],
+            [queue()],
+            gang(1, role(1, 0, cpus=0, memory_gib=0)),
+            ["all nodes that it may use are down or cordoned (n1)"],
+        ),
         (
             [node(1, 4)],
             [queue()],
@@ -129,6 +156,28 @@ def test_a_strict_queue_says_who_holds_the_others_up() -> None:
     assert at.codes(2) == [Code.INSUFFICIENT_GPUS]
     assert at.codes(3) == [Code.INSUFFICIENT_GPUS, Code.WAITING_FOR_TURN]
     assert _told(at, 3)[1] == "waits behind g2, for the queue is strict"
+
+
+def test_a_cordoned_node_that_is_full_is_the_only_reason() -> None:
+    at = site([node(1, 4)], [queue()], gang(1, role(1, 4)))
+    at.cycle()
+    cordoned = configuration([node(1, 4, is_cordoned=True)], [queue()], version=2)
+    at.world.apply(Changes(configuration=cordoned))
+    at.submit(gang(2, role(1, 1)))
+    at.cycle()
+    assert _told(at, 2) == ["all nodes that it may use are down or cordoned (n1)"]
+
+
+def test_gpus_that_are_held_come_back_and_are_waited_for() -> None:
+    at = site([node(1, 4, unhealthy=[2, 3])], [queue()], gang(1, role(1, 2)), gang(2, role(1, 2)))
+    at.cycle()
+    assert at.codes(2) == [Code.INSUFFICIENT_GPUS, Code.DEVICES_UNHEALTHY]
+    at.world.apply(
+        Changes(configuration=configuration([node(1, 4, unhealthy=[0, 1, 2, 3])], [queue()], version=2))
+    )
+    at.end(1)
+    at.cycle()
+    assert at.codes(2) == [Code.DEVICES_UNHEALTHY]
 
 
 @pytest.mark.parametrize("order", list(Order))
