@@ -18,11 +18,11 @@ from service.admission.never import explain_never
 from service.admission.order_view import QueueView
 from service.admission.plan import Blocker, QueueVerdict
 from service.admission.query import ShapeQuery
-from service.admission.quota import QuotaBook
+from service.admission.quota import QuotaBook, ceiling_key, quota_scope
 from service.admission.resident import World
 from service.admission.world import Queue
 from service.domain.reasons import Code, rank
-from service.domain.resources import CPUS, MAX_QUOTA, MEMORY
+from service.domain.resources import MAX_QUOTA
 
 _NO_NODES: Verdict = (Blocker(code=Code.NODES_UNAVAILABLE),)
 _QUEUE_MISSING: Verdict = (Blocker(code=Code.QUEUE_MISSING),)
@@ -89,7 +89,7 @@ class Explainer:
         if not is_open(queue):
             scope = {"queue": queue.name, "stop": queue.stop.value}
             found.append(Blocker(code=Code.QUEUE_STOPPED, scope=scope))
-        if not any("resource" in blocker.scope for blocker in never):
+        if all("queue" in blocker.scope for blocker in never):
             # What is free today says nothing to a group that does not even fit on idle nodes.
             found.extend(shape)
         return tuple(sorted(found, key=lambda blocker: rank(blocker.code)))
@@ -135,25 +135,18 @@ class Explainer:
     def _count_quota(self, queue_id: int, exceeded: tuple[str, ...]) -> None:
         for resource in exceeded:
             self._numbers[_used_key(queue_id, resource)] = self._quota.used(queue_id, resource)
-            self._numbers[_limit_key(queue_id, resource)] = self._quota.ceiling(queue_id, resource) or 0
+            self._numbers[ceiling_key(queue_id, resource)] = self._quota.ceiling(queue_id, resource) or 0
 
 
 def _quota_blocker(queue: Queue, query: ShapeQuery, resource: str) -> Blocker:
-    scope = {"queue": queue.name, "resource": resource}
-    if resource not in (CPUS, MEMORY):
-        scope |= {"resource": "gpus", "flavor": resource}
     return Blocker(
         code=Code.QUOTA_EXCEEDED,
         need=query.most[resource],
         have_key=_used_key(queue.id, resource),
-        limit_key=_limit_key(queue.id, resource),
-        scope=scope,
+        limit_key=ceiling_key(queue.id, resource),
+        scope=quota_scope(queue, resource),
     )
 
 
 def _used_key(queue_id: int, resource: str) -> str:
     return f"used:{queue_id}:{resource}"
-
-
-def _limit_key(queue_id: int, resource: str) -> str:
-    return f"ceiling:{queue_id}:{resource}"

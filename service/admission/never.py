@@ -7,6 +7,7 @@ from service.admission.field import Field
 from service.admission.findings import field_key, scope_of, shortages
 from service.admission.plan import Blocker
 from service.admission.query import Check, RoleQuery, ShapeQuery
+from service.admission.quota import ceiling_key, never_within, quota_scope
 from service.admission.world import Queue
 from service.domain.reasons import Code
 from service.domain.shape import Shape
@@ -21,7 +22,7 @@ def explain_never(
     if feasibility.fits(shape_id, shape, queue):
         return ()
     if feasibility.fits_nodes(shape_id, shape):
-        return (Blocker(code=Code.NEVER_FITS, scope={"queue": queue.name}),)
+        return _beyond_quota(queue, feasibility.query(shape_id, shape), numbers)
     query = feasibility.query(shape_id, shape)
     missing = tuple(
         Blocker(code=Code.NO_MATCHING_FLAVOR, scope=scope_of(check))
@@ -31,6 +32,22 @@ def explain_never(
     if missing:
         return (*missing, Blocker(code=Code.NEVER_FITS, scope={"resource": "gpus"}))
     return (_too_large(query, numbers),)
+
+
+def _beyond_quota(queue: Queue, query: ShapeQuery, numbers: dict[str, int]) -> tuple[Blocker, ...]:
+    """Each resource of which the queue may never hold enough, even if it held nothing else."""
+    found = never_within(queue, query)
+    for resource in found:
+        numbers[ceiling_key(queue.id, resource)] = queue.quota.ceiling(resource) or 0
+    return tuple(
+        Blocker(
+            code=Code.NEVER_FITS,
+            need=query.most[resource],
+            limit_key=ceiling_key(queue.id, resource),
+            scope=quota_scope(queue, resource),
+        )
+        for resource in found
+    )
 
 
 def _too_large(query: ShapeQuery, numbers: dict[str, int]) -> Blocker:

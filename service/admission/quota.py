@@ -94,6 +94,28 @@ def is_within_ceilings(queue: Queue, query: ShapeQuery) -> bool:
     )
 
 
+def never_within(queue: Queue, query: ShapeQuery) -> tuple[str, ...]:
+    """Resources of which the queue may never hold as much as one unit takes. Where models do not
+    bind by themselves but by what the nodes have: those that may not hold all of it."""
+    bounds = {resource: queue.quota.ceiling(resource) for resource in query.most}
+    short = [r for r, bound in bounds.items() if bound is not None and query.most[r] > bound]
+    models = exceeded_models(query, ceilings(queue, query))
+    sure = [resource for resource in short if resource in (CPUS, MEMORY) or resource in models]
+    return tuple(sure or short)
+
+
+def quota_scope(queue: Queue, resource: str) -> dict[str, str]:
+    """Whose quota, and of what; a model goes by the name of a flavor of GPUs."""
+    if resource in (CPUS, MEMORY):
+        return {"queue": queue.name, "resource": resource}
+    return {"queue": queue.name, "resource": "gpus", "flavor": resource}
+
+
+def ceiling_key(queue_id: int, resource: str) -> str:
+    """Name of the shared number of how much a queue may hold."""
+    return f"ceiling:{queue_id}:{resource}"
+
+
 def exceeded_models(query: ShapeQuery, caps: Mapping[str, int]) -> tuple[str, ...]:
     """Models whose caps are too small, if that leaves no choice of models for some role, or too
     little of the only model that several roles can take."""

@@ -146,7 +146,9 @@ def _unhealthy(facts: Facts) -> str:
 
 def _never(facts: Facts) -> str:
     if "queue" in facts.scope:
-        return f"queue {facts.scope['queue']} may never hold that much, even if it held nothing else"
+        of_it = f" of {facts.scope['flavor']}" if "flavor" in facts.scope else ""
+        most = f"queue {facts.scope['queue']} may never hold more than {facts.amount(facts.limit)}{of_it}"
+        return f"needs {facts.amount(facts.need)}, and {most}"
     if facts.need is None or (facts.have or 0) >= facts.need:
         return "does not fit on the nodes as they are configured, even when all are idle"
     need, have = f"{facts.amount(facts.need)}{facts.kind()}", facts.amount(facts.have)

@@ -106,7 +106,7 @@ def _told(at: Site, group_id: int) -> list[str]:
             [queue(nominal={})],
             gang(1, role(1, 4)),
             [
-                "queue q1 may never hold that much, even if it held nothing else",
+                "needs 4 GPUs, and queue q1 may never hold more than 0 GPUs of mx",
                 "needs 4 GPUs of mx, and queue q1 has a quota of 0 for it",
             ],
         ),
@@ -115,7 +115,7 @@ def _told(at: Site, group_id: int) -> list[str]:
             [queue(limit={"cpus": 1500})],
             gang(1, role(1, 4)),
             [
-                "queue q1 may never hold that much, even if it held nothing else",
+                "needs 4 CPUs, and queue q1 may never hold more than 1.5 CPUs",
                 "needs 4 CPUs, queue q1 holds 0 CPUs of the 1.5 CPUs that it may hold",
             ],
         ),
@@ -217,6 +217,34 @@ def test_free_models_without_quota_are_named_as_what_binds() -> None:
     at.cycle()
     assert at.codes(2) == [Code.QUOTA_EXCEEDED]
     assert at.blocker(2, Code.QUOTA_EXCEEDED).scope["flavor"] == "ma"
+
+
+def test_what_a_quota_never_allows_has_its_numbers() -> None:
+    """Every resource of which one unit is too much is told, and what is short right now beside it."""
+    quota = queue(nominal={"mx": 2, "cpus": 3000, "memory": 8 * 1024})
+    busy = gang(9, role(1, 4), queue_id=2)
+    at = site([node(1, 4)], [quota, queue(2)], busy)
+    at.cycle()
+    at.submit(gang(1, role(1, 3, cpus=4, memory_gib=4)))
+    at.cycle()
+    never = [blocker for blocker in at.blockers(1) if blocker.code is Code.NEVER_FITS]
+    assert {
+        (each.scope["resource"], each.scope.get("flavor"), each.need, at.limit(each)) for each in never
+    } == {("gpus", "mx", 3, 2), ("cpus", None, 4000, 3000)}
+    assert at.codes(1)[2:] == [Code.QUOTA_EXCEEDED, Code.QUOTA_EXCEEDED, Code.INSUFFICIENT_GPUS]
+
+
+def test_quota_that_is_only_for_the_wrong_nodes_has_its_numbers() -> None:
+    """In sum the quotas suffice; of what is allowed the nodes have too little."""
+    quota = queue(nominal={"ma": 2, "mb": 4})
+    at = site([node(1, 4, model="ma"), node(2, 2, model="mb")], [quota], gang(1, role(4, 1)))
+    at.submit(gang(2, role(6, 1)))
+    at.cycle()
+    never = [blocker for blocker in at.blockers(2) if blocker.code is Code.NEVER_FITS]
+    assert [(each.need, at.limit(each), each.scope["flavor"]) for each in never] == [
+        (6, 2, "ma"),
+        (6, 4, "mb"),
+    ]
 
 
 def test_rows_of_one_shape_in_two_queues_are_blocked_by_their_own_quota() -> None:
