@@ -50,8 +50,10 @@ from workers.sweep import Seats, misplaced_of, strays_of
 
 _log = structlog.get_logger(__name__)
 
-#: A pass that has still not come to rest goes on in the next one.
+#: A pass that has still not come to rest then goes on in the next one, so that under steady load each
+#: pass ends, and its lease is kept by one that moves.
 _MOST_ROUNDS = 200
+_LONGEST_PASS = timedelta(seconds=2)
 
 
 class Dispatcher:
@@ -100,19 +102,25 @@ class Dispatcher:
         return self._lease.epoch
 
     def pass_once(self) -> bool:
-        """Launch, watch, stop, close and release until nothing is left to do at this instant.
+        """Launch, watch, stop, close and release until nothing is left to do at this instant, or the
+        pass has taken long: then `next_due_at` is at once.
 
         True if anything was done. Without the lease nothing is.
         """
         has_done = False
+        self._is_at_rest = False
+        ends_at = self._clock.now() + _LONGEST_PASS
         try:
             if not self._hold_lease():
                 return False
             self._has_inventory = False
             for _ in range(_MOST_ROUNDS):
-                if not self._try_round():
+                self._is_at_rest = not self._try_round()
+                if self._is_at_rest:
                     break
                 has_done = True
+                if self._clock.now() >= ends_at:
+                    break
         except LeaseLost:
             _log.warning("stale_refused", by="store", pool=self._pool_name)
             self.close()
@@ -126,6 +134,8 @@ class Dispatcher:
         already: what fell due during the pass was not looked at in it."""
         if not self._lease.is_held:
             return None
+        if not self._is_at_rest:
+            return self._clock.now()
         fence = self._lease.fence
         with fence.conn.begin():
             return next_deadline(
@@ -168,6 +178,7 @@ class Dispatcher:
         self._has_inventory = False
         self._told: set[MemberKey] = set()
         self._unclosed_units: set[int] = set()
+        self._is_at_rest = False
         self._looked_at: datetime | None = None
         self._sweep_at: datetime | None = None
 
