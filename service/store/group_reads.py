@@ -122,12 +122,16 @@ def units_of_new(members: int) -> UnitsOf:
 
 
 def _notes(conn: Connection, group_ids: Collection[int]) -> dict[int, Row[Any]]:
-    """For each group the unit whose cause says most: a failed one, else a cancelled one, else any."""
+    """For each group the unit whose cause says most: a failed one, else a cancelled one, else any. Of one
+    that recovers or is evicted its attempt knows why."""
     rows = conn.execute(
         text(
-            "SELECT DISTINCT ON (group_id) group_id, first_index, cause, message FROM units"
-            " WHERE group_id = ANY(:ids) AND (cause IS NOT NULL OR message IS NOT NULL)"
-            " ORDER BY group_id, status = 'Failed' DESC, status = 'Cancelled' DESC, first_index"
+            "SELECT DISTINCT ON (u.group_id) u.group_id, u.first_index,"
+            " COALESCE(a.evict_cause, u.cause) AS cause, COALESCE(a.evict_message, u.message) AS message"
+            " FROM units u LEFT JOIN attempts a ON a.unit_id = u.id"
+            " WHERE u.group_id = ANY(:ids)"
+            " AND COALESCE(a.evict_cause, a.evict_message, u.cause, u.message) IS NOT NULL"
+            " ORDER BY u.group_id, u.status = 'Failed' DESC, u.status = 'Cancelled' DESC, u.first_index"
         ),
         {"ids": list(group_ids)},
     )

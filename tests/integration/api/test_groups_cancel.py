@@ -105,11 +105,29 @@ def test_a_requeue_under_way_becomes_a_cancel(user: Client, admin: Client, clust
     cluster.machines.behave("g", exits=Exit.AFTER_GRACE)
     admin.post("/v1/nodes/n1/drain", json={"deadline": 0}).raise_for_status()
     cluster.dispatcher.pass_once()
-    assert _get(user, group_id)["status"] == "Evicting"
+    evicting = _get(user, group_id)
+    assert (evicting["status"], evicting["message"]) == ("Evicting", "Node n1 is drained.")
     user.delete(f"/v1/groups/{group_id}").raise_for_status()
+    assert _get(user, group_id)["cause"] == "Cancelled"
     cluster.machines.end("g", exit_code=143)
     cluster.settle()
     assert _get(user, group_id)["status"] == "Cancelled"
+
+
+def test_a_group_that_recovers_says_why_and_no_longer_once_it_runs(user: Client, cluster: Cluster) -> None:
+    group_id = _submit(user, members=2, checkpoint={"grace": "1h"})
+    cluster.settle()
+    cluster.machines.behave("g", exits=Exit.AFTER_GRACE)
+    cluster.machines.end("g", member=1, exit_code=3)
+    cluster.dispatcher.pass_once()
+    recovering = _get(user, group_id)
+    assert (recovering["status"], recovering["cause"]) == ("Recovering", "UserError")
+    assert "member 1" in recovering["message"].lower()
+    cluster.machines.end("g", member=0, exit_code=143)
+    cluster.settle()
+    running = _get(user, group_id)
+    assert (running["status"], running["generation"]) == ("Running", 2)
+    assert (running["cause"], running["message"]) == (None, None)
 
 
 def test_a_member_in_the_middle_of_a_waiting_range(user: Client, engine: Engine) -> None:
