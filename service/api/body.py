@@ -17,6 +17,7 @@ from litestar.openapi.spec import Reference, Schema
 from litestar.typing import FieldDefinition
 
 from service.api.problems import UnsupportedMediaType, malformed
+from service.api.sentences import readable
 from service.api.wrong_key import find_wrong_key
 from service.domain.errors import FieldError, InvalidRequest
 
@@ -107,13 +108,7 @@ def field_error(text: str) -> FieldError:
     message, path = match["message"], (match["path"] or "$").removeprefix("$").removeprefix(".")
     if named := _NAMED.match(message):
         path = f"{path}.{named['name']}" if path else named["name"]
-    return FieldError(path[:300], _readable(message)[:500])
-
-
-def _readable(message: str) -> str:
-    if message.endswith(r"matching regex '^[^\\x00]*$'"):
-        return "Must not contain the character U+0000."
-    return message if message.endswith(".") else f"{message}."
+    return FieldError(path[:300], readable(message)[:500])
 
 
 def _first_line(error: Exception) -> str:

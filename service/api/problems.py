@@ -22,6 +22,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from sqlalchemy.exc import DataError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from service.api.sentences import readable
 from service.domain.errors import (
     Conflict,
     FieldError,
@@ -205,7 +206,9 @@ def problem(
 
 def _invalid_parameters(error: ValidationException) -> MusterError:
     found = [entry for entry in (error.extra or []) if isinstance(entry, dict)]
-    errors = [FieldError(_sent_name(entry), str(entry.get("message", "is wrong"))) for entry in found]
+    errors = [
+        FieldError(_sent_name(entry), readable(str(entry.get("message", "is wrong")))) for entry in found
+    ]
     if [each.field for each in errors] == ["data"]:
         # Bodies are decoded elsewhere: this is one that is not there.
         return malformed("A JSON body is needed.")

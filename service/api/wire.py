@@ -9,26 +9,22 @@ from typing import Annotated, TypeAlias
 
 from msgspec import Meta, Struct
 
+from service.api.patterns import DURATION, NAME, NO_NUL_LINES
 from service.domain.errors import FieldError, InvalidRequest
 from service.domain.resources import MAX_CPUS_MILLI, MAX_MEMORY_MIB
-
-#: `(?!\n)` because Python's `$` also matches before a last line break.
-NO_NUL = r"^[^\x00]*$(?!\n)"
-_NAME = r"^[A-Za-z0-9][A-Za-z0-9._-]*$(?!\n)"
-_DURATION = r"^(?=[0-9])([0-9]{1,9}d)?([0-9]{1,9}h)?([0-9]{1,9}m)?([0-9]{1,9}s)?$(?!\n)"
 
 #: Ten years: longer than anything that is waited for, and an int4 of seconds.
 MAX_SECONDS = 315_360_000
 
 #: A name of something: letters, digits, `.`, `_` and `-`, at most 63.
-Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=63, pattern=_NAME)]
+Name: TypeAlias = Annotated[str, Meta(min_length=1, max_length=63, pattern=NAME)]
 #: A line of text for people.
-ShortText: TypeAlias = Annotated[str, Meta(max_length=256, pattern=r"^[^\x00]*$")]
+ShortText: TypeAlias = Annotated[str, Meta(max_length=256, pattern=NO_NUL_LINES)]
 #: A command's argument or the value of a variable.
-LongText: TypeAlias = Annotated[str, Meta(max_length=65_536, pattern=r"^[^\x00]*$")]
+LongText: TypeAlias = Annotated[str, Meta(max_length=65_536, pattern=NO_NUL_LINES)]
 #: A duration: whole or broken seconds, or text such as `90s`, `10m`, `1h30m`, `2d`.
 Duration: TypeAlias = (
-    Annotated[str, Meta(max_length=50, pattern=_DURATION)] | Annotated[float, Meta(ge=0, le=MAX_SECONDS)]
+    Annotated[str, Meta(max_length=50, pattern=DURATION)] | Annotated[float, Meta(ge=0, le=MAX_SECONDS)]
 )
 #: CPUs of one member, in CPUs; thousandths count.
 Cpus: TypeAlias = Annotated[float, Meta(ge=0, le=MAX_CPUS_MILLI // 1000)]

@@ -11,6 +11,7 @@ from litestar.params import FromPath, QueryParameter
 
 from service.api.deps import EngineDep, EventHubDep, PrincipalDep
 from service.api.event_hub import CutOff, EventHub, Listener
+from service.api.patterns import EVENT_CURSOR
 from service.api.schemas.event import EventPageAnswer, event_answer, sent_event
 from service.api.schemas.group_filter import Limit
 from service.api.schemas.ids import group_id_of
@@ -36,7 +37,7 @@ class EventsController(Controller):
         engine: EngineDep,
         hub: EventHubDep,
         principal: PrincipalDep,
-        cursor: Annotated[str | None, QueryParameter(pattern=r"^[0-9]{1,18}$")] = None,
+        cursor: Annotated[str | None, QueryParameter(pattern=EVENT_CURSOR)] = None,
         limit: Limit = 100,
     ) -> EventPageAnswer:
         """The events of a group, oldest first. With `Accept: text/event-stream` the same as a stream,

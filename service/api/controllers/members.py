@@ -11,6 +11,7 @@ from litestar.params import FromPath, FromQuery, QueryParameter
 
 from service.api.deps import BellsDep, ClockDep, EngineDep, EventHubDep, PrincipalDep, SettingsDep
 from service.api.log_stream import LogReader, follow_log
+from service.api.patterns import MEMBER_CURSOR
 from service.api.schemas.group_filter import Limit
 from service.api.schemas.ids import group_id_of
 from service.api.schemas.member import MemberAnswer, MemberPageAnswer, member_answer
@@ -22,7 +23,7 @@ from service.operations.member_logs import LONGEST_READ_BYTES
 
 _TEXT = "text/plain"
 #: A member's number in an address. More digits than an int4 has would be nobody's.
-Cursor = Annotated[str | None, QueryParameter(pattern=r"^[0-9]{1,9}$")]
+Cursor = Annotated[str | None, QueryParameter(pattern=MEMBER_CURSOR)]
 Number = Annotated[int | None, QueryParameter(ge=1, le=2_000_000_000)]
 
 

@@ -10,8 +10,9 @@ from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 from service.api.auth import require_operator
 from service.api.body import StrictJson
 from service.api.deps import BellsDep, ClockDep, EngineDep, PrincipalDep
+from service.api.patterns import NO_NUL
 from service.api.schemas.node import DrainRequest, NodeAnswer, NodeList, node_answer
-from service.api.wire import NO_NUL, seconds_of
+from service.api.wire import seconds_of
 from service.operations import nodes
 from service.store.nodes import NodeFilter
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, field
 
+from service.api.patterns import LABEL, LINE, NO_NUL, NO_NUL_LINES, VARIABLE
 from service.api.wire import Cpus, Duration, LongText, MemoryGib, Name, RequestStruct, ShortText
 from service.domain.group import OnMemberLoss
 from service.domain.resources import MAX_GPUS_PER_MEMBER
@@ -15,17 +16,13 @@ from service.domain.unit import MAX_MEMBERS
 Count: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_MEMBERS)]
 Gpus: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_GPUS_PER_MEMBER)]
 #: Text of one line, without control characters: it is shown in tables.
-Line: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f]+$(?!\n)")]
-VariableName: TypeAlias = Annotated[
-    str, Meta(min_length=1, max_length=128, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$(?!\n)")
-]
+Line: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128, pattern=LINE)]
+VariableName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128, pattern=VARIABLE)]
 Variables: TypeAlias = Annotated[dict[VariableName, LongText], Meta(max_length=512)]
-LabelName: TypeAlias = Annotated[
-    str, Meta(min_length=1, max_length=128, pattern=r"^[A-Za-z0-9][A-Za-z0-9._/-]*$(?!\n)")
-]
+LabelName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128, pattern=LABEL)]
 Labels: TypeAlias = Annotated[dict[LabelName, ShortText], Meta(max_length=64)]
 Command: TypeAlias = Annotated[list[LongText], Meta(max_length=1024)]
-Path: TypeAlias = Annotated[str, Meta(min_length=1, max_length=4096, pattern=r"^[^\x00]*$(?!\n)")]
+Path: TypeAlias = Annotated[str, Meta(min_length=1, max_length=4096, pattern=NO_NUL)]
 Priority: TypeAlias = Annotated[int, Meta(ge=-1_000_000, le=1_000_000)]
 
 
@@ -87,7 +84,7 @@ class GroupRequest(RequestStruct, frozen=True, kw_only=True):
     other fields of a role at the top level make one role named `worker`."""
 
     name: Line
-    queue: Annotated[str, Meta(min_length=1, max_length=63, pattern=r"^[^\x00]*$")] = "default"
+    queue: Annotated[str, Meta(min_length=1, max_length=63, pattern=NO_NUL_LINES)] = "default"
     priority: Priority = 0
     scheduling: Scheduling = Scheduling.GANG
     roles: Annotated[list[RoleRequest], Meta(min_length=1, max_length=64)] | None = None

@@ -7,8 +7,8 @@ from typing import Annotated, TypeAlias
 
 from litestar.params import QueryParameter
 
+from service.api.patterns import NO_NUL
 from service.api.schemas.group_paging import LONGEST
-from service.api.wire import NO_NUL
 from service.domain.errors import FieldError, InvalidRequest
 
 Text: TypeAlias = Annotated[str | None, QueryParameter(min_length=1, max_length=128, pattern=NO_NUL)]

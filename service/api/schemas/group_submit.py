@@ -10,6 +10,7 @@ from uuid import UUID
 import msgspec
 from litestar.params import HeaderParameter
 
+from service.api.patterns import IDEMPOTENCY_KEY
 from service.api.schemas.group import BatchRequest, GroupRequest
 from service.api.schemas.group_reading import short_path
 from service.api.wire import AnswerStruct
@@ -20,7 +21,7 @@ from service.store.idempotency import SubmitKey
 
 #: The same key and body within the life of the group answer with the group that there is.
 IdempotencyKey: TypeAlias = Annotated[
-    str | None, HeaderParameter(name="Idempotency-Key", min_length=1, max_length=255, pattern=r"^[!-~ ]+$")
+    str | None, HeaderParameter(name="Idempotency-Key", min_length=1, max_length=255, pattern=IDEMPOTENCY_KEY)
 ]
 
 

@@ -8,6 +8,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, UnsetType
 
+from service.api.patterns import LINE
 from service.api.wire import (
     AnswerStruct,
     Name,
@@ -23,7 +24,7 @@ from service.operations.queues import QueueChange, QueueView
 
 _CPUS, _MEMORY = "cpus", "memory_gib"
 
-Flavor: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128, pattern=r"^[^\x00-\x1f\x7f]+$(?!\n)")]
+Flavor: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128, pattern=LINE)]
 Amount: TypeAlias = Annotated[float, Meta(ge=0, le=1_000_000_000)]
 #: Flavor to whole GPUs, and `cpus` and `memory_gib`.
 Amounts: TypeAlias = Annotated[dict[Flavor, Amount], Meta(max_length=256)]

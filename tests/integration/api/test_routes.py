@@ -127,6 +127,20 @@ def test_an_unknown_parameter_is_named(app: Litestar, admin: Client, anonymous: 
     assert anonymous.get("/healthz?from=balancer").status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("call", "told"),
+    [
+        ("/v1/groups?limit=abc", "limit: Must be a whole number, not text."),
+        ("/v1/groups?limit=0", "limit: Must be at least 1."),
+        ("/v1/groups/0198c0de-0000-7000-8000-000000000000/events?cursor=x", "cursor: Must be a cursor that"),
+    ],
+)
+def test_a_wrong_parameter_is_told_in_a_sentence(admin: Client, call: str, told: str) -> None:
+    answer = admin.get(call)
+    assert answer.status_code == 422
+    assert answer.json()["detail"].startswith(told)
+
+
 def test_other_media_types_are_refused(admin: Client) -> None:
     headers = {"Content-Type": "application/x-www-form-urlencoded"}
     answer = admin.post("/v1/queues", content=b"name=q", headers=headers)

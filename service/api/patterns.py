@@ -1,0 +1,36 @@
+"""What text of a request has to look like, and how that is said to people."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+# `(?!\n)` because Python's `$` also matches before a last line break.
+NO_NUL: Final = r"^[^\x00]*$(?!\n)"
+#: Text of any lines.
+NO_NUL_LINES: Final = r"^[^\x00]*$"
+NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]*$(?!\n)"
+LINE: Final = r"^[^\x00-\x1f\x7f]+$(?!\n)"
+VARIABLE: Final = r"^[A-Za-z_][A-Za-z0-9_]*$(?!\n)"
+LABEL: Final = r"^[A-Za-z0-9][A-Za-z0-9._/-]*$(?!\n)"
+DURATION: Final = r"^(?=[0-9])([0-9]{1,9}d)?([0-9]{1,9}h)?([0-9]{1,9}m)?([0-9]{1,9}s)?$(?!\n)"
+IDEMPOTENCY_KEY: Final = r"^[!-~ ]+$"
+MEMBER_CURSOR: Final = r"^[0-9]{1,9}$"
+EVENT_CURSOR: Final = r"^[0-9]{1,18}$"
+
+_NO_NUL_TOLD = "Must not contain the character U+0000."
+_CURSOR_TOLD = "Must be a cursor that an earlier page gave."
+
+#: Every pattern of a request, in a sentence for those who broke it.
+TOLD: Mapping[str, str] = {
+    NO_NUL: _NO_NUL_TOLD,
+    NO_NUL_LINES: _NO_NUL_TOLD,
+    NAME: "Only letters, digits and . _ - may be in it, and a letter or a digit is first.",
+    LINE: "Must be one line of text, without tabs and other control characters.",
+    VARIABLE: "A variable's name is of letters, digits and _, and no digit is first.",
+    LABEL: "A label's name is of letters, digits and . _ / -, and a letter or a digit is first.",
+    DURATION: "Write 90s, 10m, 4h, 1h30m or 2d, or a number of seconds.",
+    IDEMPOTENCY_KEY: "Only printable ASCII characters may be in it.",
+    MEMBER_CURSOR: _CURSOR_TOLD,
+    EVENT_CURSOR: _CURSOR_TOLD,
+}

@@ -1,0 +1,98 @@
+"""What is wrong with a field is said in sentences, not in types and patterns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from service.api.body import read_json
+from service.api.openapi import document
+from service.api.patterns import TOLD
+from service.api.schemas.group import BatchRequest, GroupRequest
+from service.api.schemas.node import DrainRequest
+from service.api.schemas.queue import QueueRequest
+from service.api.sentences import readable
+from service.domain.errors import InvalidRequest
+
+_DURATION = "Write 90s, 10m, 4h, 1h30m or 2d, or a number of seconds."
+_NAME = "Only letters, digits and . _ - may be in it, and a letter or a digit is first."
+_VARIABLE = "A variable's name is of letters, digits and _, and no digit is first."
+_TOO_LARGE = '{"name": "g", "members": 1000000000000000000000000000000}'
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "field", "told"),
+    [
+        (GroupRequest, {"time_limit": "5x"}, "time_limit", _DURATION),
+        (GroupRequest, {"time_limit": ""}, "time_limit", _DURATION),
+        (GroupRequest, {"time_limit": True}, "time_limit", _DURATION),
+        (GroupRequest, {"time_limit": -1}, "time_limit", "Must be at least 0."),
+        (DrainRequest, {"deadline": "tomorrow"}, "deadline", _DURATION),
+        (QueueRequest, {"name": "a b"}, "name", _NAME),
+        (QueueRequest, {"name": "x" * 64}, "name", "Must have at most 63 characters."),
+        (GroupRequest, {"name": ""}, "name", "Must not be empty."),
+        (
+            GroupRequest,
+            {"name": "a\nb"},
+            "name",
+            "Must be one line of text, without tabs and other control characters.",
+        ),
+        (GroupRequest, {"name": "a\0b", "queue": "q\0"}, "name", TOLD[r"^[^\x00-\x1f\x7f]+$(?!\n)"]),
+        (GroupRequest, {"queue": "q\0"}, "queue", "Must not contain the character U+0000."),
+        (GroupRequest, {"env": {"A B": "1"}}, "env.A B", _VARIABLE),
+        (GroupRequest, {"env": {"A": 1}}, "env.A", "Must be text, not a number."),
+        (GroupRequest, {"env": ["A=1"]}, "env", "Must be a map or null, not a list."),
+        (GroupRequest, {"members": "four"}, "members", "Must be a whole number or null, not text."),
+        (GroupRequest, {"members": 1.5}, "members", "Must be a whole number or null."),
+        (GroupRequest, {"members": 0}, "members", "Must be at least 1."),
+        (GroupRequest, {"cpus": 1e300}, "cpus", "Must be at most 10000."),
+        (GroupRequest, {"command": "true"}, "command", "Must be a list or null, not text."),
+        (GroupRequest, {"command": ["a"] * 1025}, "command", "Must have at most 1024 entries."),
+        (GroupRequest, {"preemptible": "no"}, "preemptible", "Must be true or false, not text."),
+        (GroupRequest, {"recovery": None}, "recovery", "Must be a map, not null."),
+        (
+            GroupRequest,
+            {"scheduling": "both"},
+            "scheduling",
+            "'both' is none of the values that it may have.",
+        ),
+        (GroupRequest, {"gpu": {"model": "X"}}, "gpu.model", "There is no such field."),
+        (BatchRequest, {"groups": [{"members": 1}]}, "groups[0].name", "This field is needed."),
+    ],
+)
+def test_a_wrong_value(kind: type[Any], body: dict[str, Any], field: str, told: str) -> None:
+    whole = {"name": "g"} | body if kind is GroupRequest else body
+    with pytest.raises(InvalidRequest) as refused:
+        read_json(json.dumps(whole).encode(), kind)
+    assert [(each.field, each.message) for each in refused.value.errors] == [(field, told)]
+
+
+@pytest.mark.parametrize("body", ['["not", "a map"]', "3", "null", _TOO_LARGE])
+def test_no_type_and_no_pattern_is_shown(body: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        read_json(body.encode(), GroupRequest)
+    assert "`" not in refused.value.message
+    assert "Expected" not in refused.value.message
+
+
+def _patterns(part: object) -> Iterator[str]:
+    if isinstance(part, dict):
+        if isinstance(part.get("pattern"), str):
+            yield part["pattern"]
+        for each in part.values():
+            yield from _patterns(each)
+    elif isinstance(part, list):
+        for each in part:
+            yield from _patterns(each)
+
+
+def test_each_pattern_of_a_request_has_a_sentence() -> None:
+    assert set(_patterns(document())) == set(TOLD)
+
+
+def test_what_is_not_known_stays_as_it_is_said() -> None:
+    assert readable("Invalid UUID") == "Invalid UUID."
+    assert readable("It is wrong.") == "It is wrong."
