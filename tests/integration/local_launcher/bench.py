@@ -14,6 +14,7 @@ from workers.launchers.local.layout import Layout
 from workers.launchers.local.nodes import parse_nodes
 from workers.launchers.local.processes import ProcessId, find_process, is_alive, send_signal
 from workers.launchers.local.records import MemberFile, read_member
+from workers.launchers.local.warm import SILENCE_SECONDS
 
 NODES = "1x8xH100-80GB"
 
@@ -30,7 +31,9 @@ class Bench:
         self._started: list[ProcessId] = []
         self.launcher = self.open()
 
-    def open(self, *, environment: dict[str, str] | None = None) -> LocalLauncher:
+    def open(
+        self, *, environment: dict[str, str] | None = None, silence_seconds: float = SILENCE_SECONDS
+    ) -> LocalLauncher:
         """Another launcher on the same folder."""
         nodes = parse_nodes(NODES)
         return LocalLauncher(
@@ -39,6 +42,7 @@ class Bench:
             log_limit_bytes=self._log_limit_bytes,
             workdir=self.folder,
             environment=environment,
+            silence_seconds=silence_seconds,
         )
 
     def reopen(self, *, environment: dict[str, str] | None = None) -> None:

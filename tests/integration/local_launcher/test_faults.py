@@ -203,6 +203,26 @@ def test_a_killed_spawner_leaves_members_and_is_replaced(bench: Bench) -> None:
     assert wait_for_end(bench.launcher, key).was_told_to_stop
 
 
+def test_a_frozen_spawner_is_replaced_and_starts_nobody_late(bench: Bench) -> None:
+    bench.launcher.stop()
+    bench.launcher = bench.open(silence_seconds=1.0)
+    earlier = bench.run("note('earlier'); time.sleep(60)")
+    process = bench.pid_of("earlier")
+    frozen = find_process(bench.launcher.spawner_pid)
+    assert frozen is not None
+    send_signal(frozen.id, signal.SIGSTOP)
+    launch = member(python("note('late'); time.sleep(60)"), unit_id=9 << 20)
+    with pytest.raises(LauncherUnreachable, match="said nothing for 1 s"):
+        bench.start(launch)
+    wait_until(lambda: is_gone(frozen.id))
+    # Asked again, as a dispatcher does: it runs once.
+    assert [result.outcome for result in bench.start(launch)] == ["Started"]
+    bench.pid_of("late")
+    assert is_alive(process)
+    for key in (earlier, launch.key):
+        bench.close(key)
+
+
 DISPATCHER = """
 import sys, time
 from pathlib import Path

@@ -38,7 +38,7 @@ from workers.launchers.local.orders import Report, StartOrder
 from workers.launchers.local.ports import NoFreePort, choose_port
 from workers.launchers.local.processes import read_boot_id, send_signal
 from workers.launchers.local.records import MemberFile
-from workers.launchers.local.warm import WarmSpawner
+from workers.launchers.local.warm import SILENCE_SECONDS, WarmSpawner
 from workers.launchers.local.watch import Watch
 
 _OLDEST_CLAIM = timedelta(hours=1)
@@ -61,6 +61,7 @@ class LocalLauncher:
     `nodes` tells what this machine offers. A member without a workdir starts in `workdir`, which is
     where this process was started unless said otherwise. `environment` is the service's own, of which
     members get PATH, HOME, LANG and the user's name. `log_limit_bytes` bounds the log of each member.
+    A spawner that says nothing for `silence_seconds` is replaced.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class LocalLauncher:
         workdir: Path | None = None,
         environment: Mapping[str, str] | None = None,
         clock: Clock | None = None,
+        silence_seconds: float = SILENCE_SECONDS,
     ) -> None:
         self._data = data.absolute()
         self._nodes = nodes
@@ -85,7 +87,7 @@ class LocalLauncher:
         (self._data / "logs").mkdir(mode=0o700, exist_ok=True)
         bells = choose_socket_folder(self._layout.root / "bells", _BELL_NAME, user=ServerUser.of_caller())
         self._known = KnownMembers(self._layout)
-        self._spawner = WarmSpawner(self._layout, bells)
+        self._spawner = WarmSpawner(self._layout, bells, silence_seconds=silence_seconds)
         self._launching = threading.Lock()
         self._watch = Watch(bells, self._known, data=self._data, boot_id=self._boot_id, clock=self._clock)
 

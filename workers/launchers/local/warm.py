@@ -17,16 +17,23 @@ from workers.launchers.local.layout import Layout
 from workers.launchers.local.orders import Report, StartOrder, parse_reports, send_orders
 from workers.launchers.local.processes import read_boot_id
 
-_SILENCE_SECONDS = 20.0
+#: Who has said nothing for so long is frozen, not slow.
+SILENCE_SECONDS = 20.0
 _STOP_SECONDS = 5.0
 
 
-class WarmSpawner:
-    """Starts its process at once, so that it is warm when it is needed, and anew when it was killed."""
+class Silence(LauncherUnreachable):
+    """Nobody reports, and nobody has ended."""
 
-    def __init__(self, layout: Layout, bells: Path) -> None:
+
+class WarmSpawner:
+    """Starts its process at once, so that it is warm when it is needed, and anew when it was killed or
+    has said nothing for `silence_seconds`."""
+
+    def __init__(self, layout: Layout, bells: Path, *, silence_seconds: float = SILENCE_SECONDS) -> None:
         self._layout = layout
         self._bells = bells
+        self._silence_seconds = silence_seconds
         self._process: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._connect()
@@ -41,7 +48,8 @@ class WarmSpawner:
     def start(self, orders: Sequence[StartOrder]) -> list[Report]:
         """Have members started. One that is missing in the answer has no supervisor that could start it.
 
-        Raises LauncherUnreachable if nothing answers for a while; then it is not known who was started.
+        Raises LauncherUnreachable if nothing answers for a while; then it is not known who was started,
+        and the next order goes to another spawner: a frozen one would never take it.
         """
         reader, writer = os.pipe()
         try:
@@ -49,7 +57,10 @@ class WarmSpawner:
                 self._send(orders, writer)
             finally:
                 os.close(writer)
-            return _collect(reader, len(orders))
+            return _collect(reader, len(orders), silence_seconds=self._silence_seconds)
+        except Silence:
+            self._kill()
+            raise
         finally:
             os.close(reader)
 
@@ -65,6 +76,11 @@ class WarmSpawner:
                 self._process.kill()
                 self._process.wait()
             self._process = None
+
+    def _kill(self) -> None:
+        if self._process:
+            self._process.kill()
+        self.stop()
 
     def _send(self, orders: Sequence[StartOrder], writer: int) -> None:
         for is_last in (False, True):
@@ -83,7 +99,7 @@ class WarmSpawner:
             ours, theirs = socket.socketpair()
             with theirs:
                 self._process = _start_process(theirs.fileno(), self._layout, bells=self._bells)
-            ours.settimeout(_SILENCE_SECONDS)
+            ours.settimeout(self._silence_seconds)
             self._control = ours
         return self._control
 
@@ -115,14 +131,14 @@ def _import_root() -> Path:
     return Path(workers.__file__).resolve().parent.parent
 
 
-def _collect(reader: int, expected: int) -> list[Report]:
+def _collect(reader: int, expected: int, *, silence_seconds: float) -> list[Report]:
     """Read reports until all are there, or nobody is left who could write one."""
     lines = b""
     poll = select.poll()
     poll.register(reader, select.POLLIN)
     while lines.count(b"\n") < expected:
-        if not poll.poll(_SILENCE_SECONDS * 1000):
-            raise LauncherUnreachable(f"a supervisor has said nothing for {_SILENCE_SECONDS:.0f} s")
+        if not poll.poll(silence_seconds * 1000):
+            raise Silence(f"a supervisor has said nothing for {silence_seconds:.0f} s")
         part = os.read(reader, 1 << 16)
         if not part:
             break
