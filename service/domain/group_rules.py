@@ -13,8 +13,19 @@ from service.domain.unit import MAX_MEMBERS
 #: A gang is placed and written as one. Independent members are bounded by their index.
 MAX_GANG_MEMBERS = 16_384
 
-#: Names of variables that members get from Muster.
+#: Names of variables that members get from Muster, which nobody else may give them.
 RESERVED_PREFIX = "MUSTER_"
+RESERVED_NAMES = frozenset(
+    {
+        "RANK",
+        "WORLD_SIZE",
+        "LOCAL_RANK",
+        "MASTER_ADDR",
+        "MASTER_PORT",
+        "CUDA_VISIBLE_DEVICES",
+        "CUDA_DEVICE_ORDER",
+    }
+)
 
 
 def broken_rules(spec: GroupSpec) -> tuple[FieldError, ...]:
@@ -58,6 +69,7 @@ def _role_rules(spec: GroupSpec) -> Iterator[FieldError]:
             yield FieldError(f"{path}.name", f"two roles are named {role.name!r}")
         yield from _count_rules(role, path)
         yield from _gpu_rules(role, path)
+        yield from _workdir_rules(role, path)
         yield from _variable_rules(role, path)
 
 
@@ -81,6 +93,12 @@ def _gpu_rules(role: Role, path: str) -> Iterator[FieldError]:
         yield FieldError(f"{path}.gpu", "a member that asks for no GPU may not choose one")
 
 
+def _workdir_rules(role: Role, path: str) -> Iterator[FieldError]:
+    """Relative to what would be another question on each node."""
+    if role.workdir is not None and not role.workdir.startswith("/"):
+        yield FieldError(f"{path}.workdir", "must be an absolute path, such as /data/run1")
+
+
 def _variable_rules(role: Role, path: str) -> Iterator[FieldError]:
     for kind, names in (("env", role.env), ("secrets", role.secrets)):
         for name in names:
@@ -88,6 +106,8 @@ def _variable_rules(role: Role, path: str) -> Iterator[FieldError]:
                 yield FieldError(
                     f"{path}.{kind}.{name}", f"names that begin with {RESERVED_PREFIX} are taken"
                 )
+            elif name in RESERVED_NAMES:
+                yield FieldError(f"{path}.{kind}.{name}", "each member gets this variable from Muster")
     for name in role.env.keys() & role.secrets.keys():
         yield FieldError(f"{path}.secrets.{name}", "the variable is also in env")
 

@@ -43,7 +43,9 @@ class GpuRequest(RequestStruct, frozen=True, kw_only=True):
 
 
 class RoleRequest(RequestStruct, frozen=True, kw_only=True):
-    """Members of one shape."""
+    """Members of one shape. `workdir` is an absolute path. `env` and `secrets` may not name what a
+    member gets from Muster: `MUSTER_...`, `RANK`, `WORLD_SIZE`, `LOCAL_RANK`, `MASTER_ADDR`, `MASTER_PORT`,
+    `CUDA_VISIBLE_DEVICES`, `CUDA_DEVICE_ORDER`."""
 
     name: Name = "worker"
     count: Count = 1

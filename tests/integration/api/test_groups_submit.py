@@ -132,6 +132,13 @@ _BROKEN: list[tuple[dict[str, Any], set[str]]] = [
     ({"roles": [ROLE, ROLE]}, {"roles[0].name", "roles[1].name"}),
     ({"roles": [ROLE | {"requests": {}, "gpu": {"models": ["X"]}}]}, {"roles[0].gpu"}),
     ({"roles": [ROLE | {"env": {"MUSTER_MEMBER": "1"}}]}, {"roles[0].env.MUSTER_MEMBER"}),
+    ({"roles": [ROLE | {"env": {"RANK": "0"}}]}, {"roles[0].env.RANK"}),
+    (
+        {"roles": [ROLE | {"secrets": {"CUDA_VISIBLE_DEVICES": "0"}}]},
+        {"roles[0].secrets.CUDA_VISIBLE_DEVICES"},
+    ),
+    ({"roles": [ROLE | {"workdir": "../x"}]}, {"roles[0].workdir"}),
+    ({"roles": [ROLE | {"workdir": "~/x"}]}, {"roles[0].workdir"}),
     ({"roles": [ROLE | {"env": {"A": "1"}, "secrets": {"A": "2"}}]}, {"roles[0].secrets.A"}),
     ({"roles": [ROLE | {"count": 16_385}]}, {"roles[0].count"}),
     ({"scheduling": "independent", "roles": [ROLE | {"min_count": 2}]}, {"roles[0].min_count"}),
@@ -207,6 +214,8 @@ def test_values_of_the_wrong_kind_or_size_are_named(user: Client, subtests: pyte
 def test_a_short_form_names_its_own_fields(user: Client, cluster: Cluster) -> None:
     answer = user.post("/v1/groups", json=SHORT | {"members": 16_385})
     assert [error["field"] for error in answer.json()["errors"]] == ["members"]
+    answer = user.post("/v1/groups", json=SHORT | {"workdir": "../x", "env": {"RANK": "0"}})
+    assert [error["field"] for error in answer.json()["errors"]] == ["workdir", "env.RANK"]
     answer = user.post("/v1/groups", json=SHORT | {"gpus": 5})
     assert [error["field"] for error in answer.json()["errors"]] == ["gpus"]
     assert "4" in answer.json()["detail"]
