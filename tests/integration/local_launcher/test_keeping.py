@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import time
 from datetime import timedelta
 
 from service.clock import SystemClock
 from service.operations.member_logs import log_path
-from tests.contract.subjects import find, member, wait_for_end
+from tests.contract.subjects import find, member, wait_for_end, wait_until
 from tests.integration.local_launcher.bench import Bench
 from workers.embedded.folders import ServerUser, choose_socket_folder
 from workers.launchers.base import GenerationKey, MemberKey
@@ -34,6 +35,26 @@ def test_what_is_older_than_seven_days_is_dropped(bench: Bench) -> None:
     assert not log_path(bench.data, old).exists()
     assert bench.layout.record(live).exists()
     assert log_path(bench.data, live).exists()
+
+
+def test_a_start_sweeps_without_waiting_for_it(bench: Bench) -> None:
+    """It does not depend on what ran in the last seven days."""
+    for number in range(1, 5_001):
+        bench.layout.tombstone(number << 20).write_text("\n1 0\n")
+        (bench.data / "logs" / str(number << 20) / "1" / "0").mkdir(parents=True)
+    old = bench.layout.tombstone(7 << 20), bench.data / "logs" / str(7 << 20)
+    long_ago = (SystemClock().now() - KEPT - timedelta(minutes=1)).timestamp()
+    for path in (old[1] / "1" / "0", old[1] / "1", *old):
+        os.utime(path, (long_ago, long_ago))
+
+    bench.launcher.stop()
+    began = time.monotonic()
+    bench.launcher = bench.open()
+    assert time.monotonic() - began < 0.25
+
+    wait_until(lambda: not any(path.exists() for path in old))
+    assert bench.layout.tombstone(8 << 20).exists()
+    assert (bench.data / "logs" / str(8 << 20)).exists()
 
 
 def test_the_logs_of_the_stack_stay(bench: Bench) -> None:

@@ -16,12 +16,11 @@ from workers.launchers.local.ending import end_abandoned
 from workers.launchers.local.known import KnownMembers
 from workers.launchers.local.layout import parse_mark
 from workers.launchers.local.spawner import LOOK_AT_ALL
-from workers.launchers.local.sweep import sweep
+from workers.launchers.local.sweep import Sweeper
 
 _STOP = "stop"
 _SUPERVISORS_SECONDS = 1.0
 _ALL_SECONDS = 10.0
-_SWEEP_SECONDS = 3600.0
 _ORPHANS_SECONDS = 0.02
 
 _log = structlog.get_logger(__name__)
@@ -33,17 +32,17 @@ class Watch:
 
     def __init__(self, bells: Path, known: KnownMembers, *, data: Path, boot_id: str, clock: Clock) -> None:
         self._known = known
-        self._data = data
         self._boot_id = boot_id
         self._clock = clock
         self._bell = Bell(bells)
         self._wakes: list[Callable[[], None]] = []
-        self._due = dict.fromkeys((_SUPERVISORS_SECONDS, _ALL_SECONDS, _SWEEP_SECONDS), 0.0)
+        self._due = dict.fromkeys((_SUPERVISORS_SECONDS, _ALL_SECONDS), 0.0)
         self._has_orphans = False
         self._is_stopping = False
         self._look(set())  # what earlier launchers started is known before the first question
         self._thread = threading.Thread(target=self._run, name="local-launcher", daemon=True)
         self._thread.start()
+        self._sweeper = Sweeper(data, known, clock=clock, on_drop=self._wake_all)
 
     def call(self, wake: Callable[[], None]) -> None:
         """Call `wake` from now on whenever something changed."""
@@ -54,7 +53,8 @@ class Watch:
         self._bell.ring(LOOK_AT_ALL)
 
     def stop(self) -> None:
-        """End the thread and wait for it."""
+        """End the threads and wait for them."""
+        self._sweeper.stop()
         self._is_stopping = True
         self._bell.ring(_STOP)
         self._thread.join()
@@ -72,8 +72,11 @@ class Watch:
                 time.sleep(_SUPERVISORS_SECONDS)
                 continue
             if has_changed:
-                for wake in self._wakes:
-                    wake()
+                self._wake_all()
+
+    def _wake_all(self) -> None:
+        for wake in self._wakes:
+            wake()
 
     def _wait_seconds(self) -> float:
         if self._has_orphans:
@@ -89,8 +92,6 @@ class Watch:
             left, has_ended = end_abandoned(self._known, boot_id=self._boot_id, now=self._clock.now())
             self._has_orphans = bool(left)
             has_changed |= has_ended
-        if self._is_due(_SWEEP_SECONDS):
-            has_changed |= sweep(self._data, self._known, now=self._clock.now())
         return has_changed
 
     def _is_due(self, period_seconds: float) -> bool:
