@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ import rich_click as click
 import yaml
 
 from service.cli import exits
+from service.cli.strict_yaml import Loader
 from service.client.body import check_body
 from service.client.errors import Unsendable
 
@@ -31,21 +31,8 @@ class GroupFile:
     is_batch: bool
 
 
-class _Loader(yaml.SafeLoader):
-    """YAML as JSON knows it: a date stays a text, and so does `1:30`, which YAML 1.1 takes for 90."""
-
-
-_Loader.yaml_implicit_resolvers = {
-    first: [
-        (tag, pattern)
-        for tag, pattern in resolvers
-        if tag not in {"tag:yaml.org,2002:timestamp", "tag:yaml.org,2002:int"}
-    ]
-    for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
-}
-_Loader.add_implicit_resolver(
-    "tag:yaml.org,2002:int", re.compile(r"^-?(0|[1-9][0-9]*)$"), list("-0123456789")
-)
+class _TwiceInJson(ValueError):
+    """A key of an object is there twice."""
 
 
 def read_group_file(path: str) -> GroupFile:
@@ -75,7 +62,9 @@ def parse_group_file(text: str, *, name: str) -> GroupFile:
 def _documents(text: str, name: str) -> list[object]:
     if text.lstrip()[:1] in {"{", "["}:
         try:
-            return [json.loads(text)]
+            return [json.loads(text, object_pairs_hook=_object)]
+        except _TwiceInJson as error:
+            raise FileWrong(f"{name}: {error}") from None
         except ValueError as error:
             json_error = error
         # YAML may begin with a brace too.
@@ -87,14 +76,14 @@ def _documents(text: str, name: str) -> list[object]:
         documents = _yaml_documents(text)
     # A ValueError: a number of thousands of digits.
     except (yaml.YAMLError, ValueError) as error:
-        raise FileWrong(f"{name} is no YAML: {_one_line(error)}") from None
+        raise FileWrong(_say_where(error, name)) from None
     if not documents:
         raise FileWrong(f"{name} holds no group")
     return documents
 
 
 def _yaml_documents(text: str) -> list[object]:
-    documents = yaml.load_all(text, Loader=_Loader)
+    documents = yaml.load_all(text, Loader=Loader)
     return [document for document in documents if document is not None]
 
 
@@ -114,5 +103,21 @@ def _kind(value: object) -> str:
     )
 
 
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise _TwiceInJson(f"the key {key!r} is there twice")
+        found[key] = value
+    return found
+
+
+def _say_where(error: Exception, name: str) -> str:
+    """What is wrong with a text, with its line and a mark under the place."""
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return f"{name} is no YAML: {error}"
+    mark = error.problem_mark
+    context = f"{error.context}: " if error.context else ""
+    said = f"{name}, line {mark.line + 1}, column {mark.column + 1}: {context}{error.problem}"
+    snippet = mark.get_snippet(indent=2)
+    return f"{said}\n{snippet}" if snippet else said

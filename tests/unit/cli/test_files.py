@@ -62,6 +62,38 @@ def test_values_mean_what_json_would_take_them_for(written: str, meant: object) 
     assert type(value) is type(meant)
 
 
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("name: a\nmembers: 2\nmembers: 3\n", "line 3, column 1: the key 'members' is there twice"),
+        ("name: a\nenv: {A: '1', A: '2'}\n", "line 2, column 15: the key 'A' is there twice"),
+        ("name: a\n---\n- {x: 1, 'x': 2}\n", "line 3, column 10: the key 'x' is there twice"),
+        ('{"name": "a", "env": {"A": "1", "A": "2"}}', "the key 'A' is there twice"),
+    ],
+)
+def test_a_key_that_is_there_twice_is_refused(text: str, said: str) -> None:
+    with pytest.raises(FileWrong) as caught:
+        parse_group_file(text, name="jobs.yaml")
+    assert caught.value.message.startswith("jobs.yaml")
+    assert said in caught.value.message
+
+
+def test_what_is_merged_in_may_be_given_anew() -> None:
+    text = "env: &e {A: '1', B: '1'}\nroles: [{env: &r {<<: *e, A: '2'}}]\nlabels: {<<: *r, B: '3'}\n"
+    group = parse_group_file(text, name="f").groups[0]
+    assert group["roles"][0]["env"] == {"A": "2", "B": "1"}
+    assert group["labels"] == {"A": "2", "B": "3"}
+
+
+def test_the_line_that_is_no_yaml_is_shown_with_the_place() -> None:
+    with pytest.raises(FileWrong) as caught:
+        parse_group_file("name: a\nmembers: [1\ncommand: x\n", name="jobs.yaml")
+    said, line, mark = caught.value.message.splitlines()
+    assert said.startswith("jobs.yaml, line 3, column 8: ")
+    assert line[mark.index("^")] == ":"
+    assert line.strip() == "command: x"
+
+
 def _many_aliases() -> str:
     """Eight short lines of YAML that are ten to the eighth values."""
     lines = ["a: &a [x,x,x,x,x,x,x,x,x,x]"]
