@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import tempfile
 from collections.abc import Mapping
@@ -13,6 +14,9 @@ from urllib.parse import urlsplit
 from service.client.errors import AddressWrong
 
 DEFAULT_URL = "http://127.0.0.1:8420"
+
+#: An address of IPv4 or a name.
+_HOST = re.compile(r"(?!-)[\w-]{1,63}(?<!-)(\.(?!-)[\w-]{1,63}(?<!-))*\.?")
 
 #: Files that a running stack leaves in its data folder.
 ADMIN_KEY_FILE = "admin.key"
@@ -73,14 +77,20 @@ def _origin(url: str) -> tuple[str, str, int | None]:
 
 
 def _parse(url: str) -> tuple[str, str, int | None]:
+    if "@" in url:
+        # Not repeated: what stands before it may be a secret.
+        raise AddressWrong("the address of a server takes no user and no password")
     try:
         parts = urlsplit(url)
         port = parts.port or {"http": 80, "https": 443}.get(parts.scheme)
     except ValueError as error:
         raise AddressWrong(f"{url!r} is not the address of a server: {error}") from None
-    if parts.scheme not in {"http", "https"} or not parts.hostname or not url.isprintable():
+    host = parts.hostname or ""
+    is_host = ":" in host or _HOST.fullmatch(host)
+    is_plain = url.isprintable() and not (parts.query or parts.fragment)
+    if parts.scheme not in {"http", "https"} or not (is_host and is_plain):
         raise AddressWrong(f"{url!r} is not the address of a server, such as {DEFAULT_URL}")
-    return parts.scheme, parts.hostname, port
+    return parts.scheme, host, port
 
 
 def _can_be_made(folder: Path) -> bool:

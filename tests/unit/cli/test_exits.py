@@ -50,10 +50,20 @@ def test_amounts_without_an_end_are_wrong(nowhere: str, capsys: pytest.CaptureFi
     assert run(["queues", "update", "default", "--limit", "cpus=inf"]) == exits.USAGE
 
 
-@pytest.mark.parametrize("url", ["http://[::1", "here", "http://a\nb"])
+@pytest.mark.parametrize(
+    "url",
+    ["http://[::1", "here", "http://a\nb", "http://a b", "http://a..b", "http://*", "http://-", "http://a?b"],
+)
 def test_a_wrong_address_is_wrong_usage(nowhere: str, url: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--url", url, "list"]) == exits.USAGE
     assert "is not the address of a server" in capsys.readouterr().err
+
+
+def test_a_password_in_an_address_is_not_repeated(nowhere: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["--url", "http://me:hush@127.0.0.1", "list"]) == exits.USAGE
+    said = capsys.readouterr().err
+    assert "no user and no password" in said
+    assert "hush" not in said
 
 
 @pytest.mark.parametrize("key", ["\u00e9t\u00e9-key", "two\nlines"])

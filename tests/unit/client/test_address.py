@@ -61,7 +61,6 @@ def test_the_data_folder_is_absolute(monkeypatch: pytest.MonkeyPatch, tmp_path: 
         "http://127.0.0.1:9998",
         "https://127.0.0.1:9999",
         "http://127.0.0.1",
-        "http://127.0.0.1:9999@elsewhere.test",
         "http://elsewhere.test:9999",
     ],
 )
@@ -69,6 +68,13 @@ def test_the_key_of_the_folder_goes_to_no_other_server(data: Path, url: str) -> 
     assert find_address({"MUSTER_API_KEY": ""}, url=url, data=data).key is None
     assert find_address({"MUSTER_URL": url}, data=data).key is None
     assert find_address({"MUSTER_API_KEY": "mine"}, url=url, data=data).key == "mine"
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9999@elsewhere.test", "http://me:hush@[::1"])
+def test_an_address_has_no_user_and_its_password_is_not_repeated(data: Path, url: str) -> None:
+    with pytest.raises(AddressWrong, match="no user and no password") as caught:
+        find_address({}, url=url, data=data)
+    assert "hush" not in str(caught.value)
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9999", "http://127.0.0.1:9999/", "http://localhost:9999"])
