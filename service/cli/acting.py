@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import rich_click as click
 
 from service.cli import exits
+from service.cli.pipes import write_line
 from service.cli.printer import Printer
 from service.cli.styles import status_cell
 from service.client.errors import ApiError
@@ -26,8 +28,9 @@ def act_on_groups(out: Printer, texts: Sequence[str], action: Callable[[str], Gr
         except (ApiError, click.ClickException) as error:
             failed = exits.of_status(error.status) if isinstance(error, ApiError) else error.exit_code
             code = code or failed
-            message = error.message if isinstance(error, click.ClickException) else str(error)
-            click.echo(f"Error: {text}: {message}", err=True)
+            # What is wrong with a reference names it already.
+            message = error.message if isinstance(error, click.ClickException) else f"{text}: {error}"
+            write_line(sys.stderr, f"Error: {message}")
             continue
         done.append(group)
         if not out.is_json:

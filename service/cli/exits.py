@@ -15,11 +15,11 @@ INTERRUPTED = 130
 MEANINGS: dict[int, str] = {
     OK: "done; with --watch: the group succeeded",
     GROUP_FAILED: "--watch: the group failed or was cancelled",
-    USAGE: "the command line or the file is wrong",
+    USAGE: "the command line is wrong, the file holds no groups, or GROUP may be any of several",
     NO_SERVER: "no server answers, or it cannot reach its stores now",
     NOT_ALLOWED: "no valid key, or its role does not allow this",
     NOT_FOUND: "there is no such group, queue, node or key",
-    REFUSED: "the server refuses the request, or the state does not allow it",
+    REFUSED: "the server refuses the request, such as a field of a group, or the state does not allow it",
     BROKEN: "something is broken: the server failed, or a part of the stack did not start",
     INTERRUPTED: "Ctrl-C",
 }

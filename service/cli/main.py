@@ -12,6 +12,7 @@ import rich_click as click
 
 from service.cli import exits
 from service.cli.lazy import LazyGroup
+from service.cli.pipes import flush, silence, write_line
 from service.cli.session import Session
 from service.client.errors import AddressWrong, ApiError, ClientError, Unreachable, Unsendable
 
@@ -78,7 +79,8 @@ def cli(ctx: click.Context, url: str | None, data: Path | None, is_json: bool, n
     or last eight characters or more, or a name. The key is MUSTER_API_KEY, else, for the stack of the data
     folder, the admin's key that lies there.
     """
-    ctx.obj = Session(environ=os.environ, url=url, data=data, is_json=is_json, has_color=not no_color)
+    session = ctx.ensure_object(Session)
+    session.url, session.data, session.is_json, session.has_color = url, data, is_json, not no_color
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -88,20 +90,23 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command line; errors are printed."""
+    session = Session(environ=os.environ)
     try:
-        result = cli.main(list(arguments), prog_name="muster", standalone_mode=False)
-        sys.stdout.flush()
+        result = cli.main(list(arguments), prog_name="muster", standalone_mode=False, obj=session)
+        flush(sys.stdout)
     except click.ClickException as error:
-        error.show()
+        _show(error)
         return error.exit_code
     except (KeyboardInterrupt, click.Abort):
         return exits.INTERRUPTED
-    except BrokenPipeError:
-        # Who read has enough, as `head` does. Nothing may be flushed into it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except SystemExit as left:
+        # The framework leaves with 1 when nobody reads what only prints, such as help.
+        if not isinstance(left.__context__, BrokenPipeError):
+            raise
+        silence(sys.stdout)
         return exits.OK
     except ClientError as error:
-        return _report(error)
+        return _report(error, session)
     except Exception as error:  # noqa: BLE001 - 1 would say that a group failed
         traceback.print_exc()
         _complain(f"{type(error).__name__}: {error}")
@@ -109,21 +114,42 @@ def run(arguments: Sequence[str]) -> int:
     return result if isinstance(result, int) else exits.OK
 
 
-def _report(error: ClientError) -> int:
+def _report(error: ClientError, session: Session) -> int:
     if isinstance(error, Unreachable):
         _complain(f"{error}.\nStart one with `muster up`, or name it with --url or MUSTER_URL.")
         return exits.NO_SERVER
     if isinstance(error, ApiError):
         _complain(str(error))
         if error.status == 401:
-            click.echo("MUSTER_API_KEY takes a key of this server.", err=True)
+            write_line(sys.stderr, _where_keys_come_from(session))
         for wrong in error.errors:
             if wrong.message not in str(error):
-                click.echo(f"  {wrong.field}: {wrong.message}", err=True)
+                write_line(sys.stderr, f"  {wrong.field}: {wrong.message}")
         return exits.of_status(error.status)
     _complain(str(error))
     return exits.USAGE if isinstance(error, AddressWrong | Unsendable) else exits.BROKEN
 
 
+def _where_keys_come_from(session: Session) -> str:
+    address = session.address()
+    if address.key is not None:
+        return "Set MUSTER_API_KEY to a key of this server."
+    folder = session.data_folder()
+    return (
+        "No key was sent: MUSTER_API_KEY is not set, and the data folder"
+        f" {folder} (--data) is not that of a stack of yours at {address.url}."
+    )
+
+
+def _show(error: click.ClickException) -> None:
+    try:
+        error.show()
+    except BrokenPipeError:
+        silence(sys.stderr)
+
+
 def _complain(text: str) -> None:
-    click.echo(f"{click.style('Error:', fg='red', bold=True)} {text}", err=True)
+    try:
+        click.echo(f"{click.style('Error:', fg='red', bold=True)} {text}", err=True)
+    except BrokenPipeError:
+        silence(sys.stderr)

@@ -21,7 +21,12 @@ def describe_end(group: Group) -> str:
         return after
     which = "" if group.failed_member is None else f"member {group.failed_member}"
     cause = "" if group.cause == group.status else group.cause or ""
-    return ", ".join(part for part in (cause, which, after, group.message or "") if part)
+    message = group.message or ""
+    # Said behind the status: "Cancelled by alice", not "Cancelled cancelled by alice".
+    said = f"{group.status.lower()} "
+    if message.startswith(said):
+        return ", ".join(part for part in (message.removeprefix(said), cause, which, after) if part)
+    return ", ".join(part for part in (cause, which, after, message) if part)
 
 
 def describe_places(group: Group) -> str:

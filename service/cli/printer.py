@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from service.cli.pipes import flush, write_line
+
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
@@ -20,11 +22,13 @@ Cell = str | tuple[str, str]
 
 @dataclass(frozen=True)
 class Column:
-    """`is_whole`: never cut, however narrow the terminal is."""
+    """`is_whole`: keeps its width, however narrow the terminal is; others give way, over several lines
+    or, with `is_cut`, in one that ends in an ellipsis."""
 
     title: str
     align: Literal["left", "right"] = "left"
     is_whole: bool = True
+    is_cut: bool = False
 
 
 class Printer:
@@ -51,8 +55,9 @@ class Printer:
     def json(self, value: object) -> None:
         """One JSON document."""
         text = msgspec.json.encode(value, order="deterministic")
-        print(
-            json.dumps(json.loads(text), indent=2, ensure_ascii=False) if self.is_terminal else text.decode()
+        write_line(
+            sys.stdout,
+            json.dumps(json.loads(text), indent=2, ensure_ascii=False) if self.is_terminal else text.decode(),
         )
 
     def line(self, text: str, style: str = "") -> None:
@@ -60,12 +65,12 @@ class Printer:
             self.console.print(text, style=style, markup=False, overflow="fold")
         else:
             # Who reads a pipe of a command that goes on wants to see it now.
-            print(text, flush=True)
+            write_line(sys.stdout, text, is_flushed=True)
 
     def pair(self, label: str, cell: Cell) -> None:
         """One fact: its label and what it says."""
         if not self.is_terminal:
-            print(f"{label}\t{plain(_text(cell))}")
+            write_line(sys.stdout, f"{label}\t{plain(_text(cell))}")
             return
         from rich.text import Text
 
@@ -81,7 +86,7 @@ class Printer:
     def note(self, text: str) -> None:
         """Something for people, on standard error, so that it never mixes with what a program reads."""
         if text and not self.is_json:
-            print(text, file=sys.stderr)
+            write_line(sys.stderr, text)
 
     def show(self, renderable: RenderableType) -> None:
         """Anything of rich; only at a terminal."""
@@ -93,8 +98,8 @@ class Printer:
             self.show(make_table(columns, rows))
             return
         for row in rows:
-            print("\t".join(plain(_text(cell)) for cell in row))
-        sys.stdout.flush()
+            write_line(sys.stdout, "\t".join(plain(_text(cell)) for cell in row))
+        flush(sys.stdout)
 
 
 def make_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> RenderableType:
@@ -107,14 +112,21 @@ def make_table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]]) -> Ren
         table.add_column(
             column.title.upper(),
             justify=column.align,
-            no_wrap=column.is_whole,
-            overflow="ellipsis" if column.is_whole else "fold",
+            no_wrap=column.is_whole and not column.is_cut,
+            overflow="ellipsis" if column.is_whole or column.is_cut else "fold",
         )
     table.show_header = bool(columns)
     for _ in range(max(map(len, rows), default=0) - len(columns)):
         table.add_column(overflow="fold")
+    # A column that gives way may wrap, as rich sees it: that its text does not is said cell by cell.
+    cut = {number for number, column in enumerate(columns) if column.is_cut}
     for row in rows:
-        table.add_row(*(Text(plain(_text(cell)), style=_style(cell)) for cell in row))
+        table.add_row(
+            *(
+                Text(plain(_text(cell)), style=_style(cell), no_wrap=number in cut or None)
+                for number, cell in enumerate(row)
+            )
+        )
     return table
 
 

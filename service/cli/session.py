@@ -13,6 +13,7 @@ from service.cli.printer import Printer
 
 if TYPE_CHECKING:
     from service.client import Client
+    from service.client.address import Address
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -30,9 +31,14 @@ class Session:
     def client(self) -> Client:
         """A client for the server that the options or the environment name."""
         from service.client import Client
+
+        return Client(self.address())
+
+    def address(self) -> Address:
+        """Where that server is, and the key for it."""
         from service.client.address import find_address
 
-        return Client(find_address(self.environ, url=self.url, data=self.data))
+        return find_address(self.environ, url=self.url, data=self.data)
 
     def data_folder(self) -> Path:
         from service.client.address import find_data_folder

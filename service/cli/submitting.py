@@ -49,4 +49,4 @@ def _tell(group_id: str, name: str, out: Printer) -> None:
     if out.is_terminal:
         out.line(f"Submitted {name}: {group_id}")
     else:
-        print(group_id)
+        out.line(group_id)

@@ -6,13 +6,21 @@ from datetime import datetime
 
 import rich_click as click
 
+from service.cli import exits
 from service.cli.printer import Column
 from service.cli.session import Session, pass_session, print_options
 from service.cli.spans import clock_time, instant
+from service.client.errors import ApiError
 from service.clock import SystemClock
 from service.domain.principal import KeyRole
 
 _COLUMNS = (Column("id"), Column("user"), Column("tenant"), Column("role"), Column("made"), Column("revoked"))
+
+
+class UnknownKey(click.ClickException):
+    """No key is meant."""
+
+    exit_code = exits.NOT_FOUND
 
 
 @click.group(invoke_without_command=True)
@@ -69,9 +77,15 @@ def create(session: Session, *, user: str, tenant: str, role: str) -> None:
 @print_options
 @pass_session
 def revoke(session: Session, *, key_id: str) -> None:
-    """Refuse a key from now on."""
+    """Refuse a key from now on. ID is what `muster keys` lists, not the key."""
     with session.client() as client:
-        key = client.keys.revoke(key_id)
+        try:
+            key = client.keys.revoke(key_id)
+        except ApiError as error:
+            if error.status != 404:
+                raise
+            # Not repeated: it may be a key itself.
+            raise UnknownKey("there is no key with this id; `muster keys` lists the ids") from None
     if session.is_json:
         session.out.json(key)
     else:

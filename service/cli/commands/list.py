@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     Column("id"),
-    Column("name", is_whole=False),
+    Column("name", is_cut=True),
     Column("status"),
     Column("queue"),
     Column("pos", align="right"),

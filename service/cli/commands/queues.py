@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from service.cli.printer import Column
+from service.cli.printer import Cell, Column
 from service.cli.session import Session, pass_session, print_options
 from service.cli.spans import number
 from service.domain.queue import Order, Stop
@@ -16,18 +16,20 @@ if TYPE_CHECKING:
     from service.client.queues import Queue
 
 _COLUMNS = (
-    Column("queue"),
+    Column("queue", is_cut=True),
     Column("order"),
     Column("stop"),
-    Column("waiting", align="right"),
-    Column("used", is_whole=False),
-    Column("demanded", is_whole=False),
-    Column("quota", is_whole=False),
-    Column("limit", is_whole=False),
-    Column("tenant"),
+    Column("waits", align="right"),
+    Column("resource"),
+    Column("used", align="right"),
+    Column("asked", align="right"),
+    Column("quota", align="right"),
+    Column("limit", align="right"),
+    Column("tenant", is_cut=True),
 )
 #: Resources that are not flavors, and GPUs for which a group names no model.
 _NAMES = {"cpus": "CPUs", "memory_gib": "GiB", "*": "GPUs of any model"}
+_SHORT = _NAMES | {"*": "any GPU"}
 
 
 def _changes(command: Any) -> Any:
@@ -157,24 +159,62 @@ def _show(session: Session, found: Sequence[Queue]) -> None:
     if session.is_json:
         session.out.json(found[0])
         return
-    rows = [
-        (
-            queue.name,
-            queue.order,
-            queue.stop if queue.stop == Stop.NONE else (queue.stop, "yellow"),
-            str(queue.waiting),
-            _list(queue.used),
-            _list(queue.demanded),
-            "none" if queue.nominal_quota is None else _list(queue.nominal_quota),
-            _list(queue.limit),
-            queue.tenant or "all",
+    if session.out.is_terminal:
+        rows = [row for queue in found for row in _rows(queue)]
+        # Most queues are open, and for everybody: a column that says no more takes no room.
+        told = [number for number, _ in enumerate(_COLUMNS) if any(row[number] for row in rows)]
+        session.out.table(
+            [_COLUMNS[number] for number in told], [[row[number] for number in told] for row in rows]
         )
-        for queue in found
+    else:
+        session.out.table((), [_fields(queue) for queue in found])
+
+
+def _rows(queue: Queue) -> list[list[Cell]]:
+    """One row for each resource; what is true of the whole queue is said in the first."""
+    stop: Cell = "" if queue.stop == Stop.NONE else (queue.stop, "yellow")
+    rows: list[list[Cell]] = []
+    for name in _sorted({*queue.used, *queue.demanded, *(queue.nominal_quota or {}), *queue.limit}):
+        amounts = [_amount(each, name) for each in (queue.used, queue.demanded)]
+        bounds = [_bound(each, name) for each in (queue.nominal_quota, queue.limit)]
+        rows.append(["", "", "", "", _SHORT.get(name, name), *amounts, *bounds, ""])
+    rows = rows or [["", "", "", "", "-", "-", "-", _bound(queue.nominal_quota, ""), "-", ""]]
+    rows[0][:4] = [queue.name, queue.order, stop, str(queue.waiting)]
+    rows[0][-1] = queue.tenant or ""
+    return rows
+
+
+def _amount(amounts: dict[str, float], name: str) -> str:
+    return number(amounts[name]) if amounts.get(name) else "-"
+
+
+def _bound(amounts: dict[str, float] | None, name: str) -> str:
+    """A quota or limit of 0 is one."""
+    if amounts is None:
+        return "none"
+    return number(amounts[name]) if name in amounts else "-"
+
+
+def _fields(queue: Queue) -> list[Cell]:
+    return [
+        queue.name,
+        queue.order,
+        queue.stop,
+        str(queue.waiting),
+        _list(queue.used),
+        _list(queue.demanded),
+        "none" if queue.nominal_quota is None else _list(queue.nominal_quota),
+        _list(queue.limit),
+        queue.tenant or "all",
     ]
-    session.out.table(_COLUMNS, rows)
 
 
 def _list(amounts: dict[str, float]) -> str:
-    """Amounts that are not zero, CPUs and memory last."""
-    shown = sorted((name in _NAMES, name) for name, amount in amounts.items() if amount)
-    return ", ".join(f"{number(amounts[name])} {_NAMES.get(name, name)}" for _, name in shown) or "-"
+    """Amounts that are not zero."""
+    shown = _sorted(name for name, amount in amounts.items() if amount)
+    return ", ".join(f"{number(amounts[name])} {_NAMES.get(name, name)}" for name in shown) or "-"
+
+
+def _sorted(names: Iterable[str]) -> list[str]:
+    """CPUs and memory last."""
+    return sorted(names, key=lambda name: (name in _NAMES, name))

@@ -93,3 +93,36 @@ def test_every_command_shows_what_it_should(server: str, group_id: str) -> None:
 def test_a_narrow_terminal_is_not_overrun(server: str, group_id: str) -> None:
     for arguments in (["list"], ["show", "sleepers"], ["why", "sleepers"], ["queues"]):
         assert all(len(line) <= 72 for line in lines_of(at_terminal(server, *arguments, columns=72)))
+
+
+@pytest.mark.parametrize("columns", [80, 120])
+def test_queues_are_a_row_for_each_resource(server: str, client: Client, columns: int) -> None:
+    quota = {"H100-80GB": 8, "cpus": 64, "memory_gib": 512}
+    client.queues.create("research", {"nominal_quota": quota, "limit": {"H100-80GB": 16}})
+    client.submit({"name": "a", "queue": "research", "gpus": 6, "cpus": 6, "command": ["x"]})
+    lines = lines_of(at_terminal(server, "queues", columns=columns))
+    assert all(len(line) <= columns for line in lines)
+    rows = [line.split() for line in lines]
+    assert rows[0] == ["QUEUE", "ORDER", "WAITS", "RESOURCE", "USED", "ASKED", "QUOTA", "LIMIT"]
+    assert ["research", "best_effort", "1", "H100-80GB", "-", "-", "8", "16"] in rows
+    assert ["any", "GPU", "-", "6", "-", "-"] in rows
+    assert ["CPUs", "-", "6", "64", "-"] in rows
+    assert ["GiB", "-", "6", "512", "-"] in rows
+    client.queues.update("research", {"stop": "hold"})
+    assert "STOP" in lines_of(at_terminal(server, "queues", columns=columns))[0]
+
+
+def test_a_long_name_takes_one_line(server: str, client: Client) -> None:
+    client.submit({"name": "n" * 63, "command": ["x"]})
+    client.submit({"name": "short", "command": ["x"]})
+    lines = lines_of(at_terminal(server, "list", columns=80))
+    assert len(lines) == 3
+    assert "nnnn\u2026 " in lines[2]
+    assert "n" * 63 in at_terminal(server, "list", columns=200)
+
+
+def test_the_end_of_a_group_is_said_once(server: str, client: Client, group_id: str) -> None:
+    client.cancel(group_id)
+    for command in ("why", "show"):
+        lines = lines_of(at_terminal(server, command, group_id, columns=120))
+        assert "status       Cancelled by admin" in lines
