@@ -172,6 +172,7 @@ class Judge:
                     self.sightings.of(attempt),
                     node_names=self.book.names,
                     recorded=recorded.get(attempt.unit_id, {}),
+                    down_nodes=self.book.faults.down_nodes,
                     is_complete=attempt.unit_id in self.short_units and attempt.dispatch == LAUNCHED,
                 ),
             )

@@ -5,7 +5,7 @@ Nothing here talks to a store or a launcher.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
 from service.domain.group import OnMemberLoss
@@ -123,6 +123,7 @@ def member_views(
     *,
     node_names: Mapping[int, str],
     recorded: Mapping[int, MemberEnd],
+    down_nodes: Collection[int],
     is_complete: bool,
 ) -> list[MemberView]:
     """One view for each place. `recorded`: ends that are in the books though the launcher keeps them no
@@ -133,6 +134,7 @@ def member_views(
             seen.get(place.member),
             node=node_names[place.node_id],
             recorded=recorded.get(place.member),
+            is_node_down=place.node_id in down_nodes,
             is_complete=is_complete,
         )
         for place in sorted(attempt.places, key=lambda place: place.member)
@@ -145,6 +147,7 @@ def _view(
     *,
     node: str,
     recorded: MemberEnd | None,
+    is_node_down: bool,
     is_complete: bool,
 ) -> MemberView:
     if seen is not None:
@@ -158,6 +161,7 @@ def _view(
             was_told_to_stop=seen.was_told_to_stop,
             cannot_execute=seen.cannot_execute,
             detail=printable(seen.detail),
+            is_node_lost=is_node_down or seen.is_node_lost,
         )
     if recorded is not None:
         return MemberView(
@@ -168,6 +172,7 @@ def _view(
             exit_code=recorded.exit_code,
             ended_at=recorded.ended_at,
             detail=recorded.detail,
+            is_node_lost=is_node_down,
         )
     return MemberView(
         member=place.member,
@@ -175,6 +180,7 @@ def _view(
         node=node,
         phase=Phase.LOST if is_complete else Phase.UNKNOWN,
         detail=_VANISHED if is_complete else None,
+        is_node_lost=is_node_down,
     )
 
 

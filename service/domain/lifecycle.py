@@ -38,7 +38,8 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberView:
-    """One member of the present generation. `log_tail`: its last lines, already free of secrets."""
+    """One member of the present generation. `log_tail`: its last lines, already free of secrets.
+    `is_node_lost`: its node is down or was started anew, which is why a Lost one is."""
 
     member: int
     node_id: int
@@ -50,6 +51,7 @@ class MemberView:
     cannot_execute: bool = False
     detail: str | None = None
     log_tail: str | None = None
+    is_node_lost: bool = False
 
     @property
     def has_succeeded(self) -> bool:
@@ -114,19 +116,22 @@ class Succeed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recover:
-    """Stop all members and start them again in place, as the next generation."""
+    """Stop all members and start them again in place, as the next generation. `failed_nodes`: where
+    members were lost; `lost_nodes`: those of them that went down."""
 
     cause: Cause
     message: str
     seat_deadline_at: datetime
     counts_restart: bool = False
     failed_nodes: tuple[int, ...] = ()
+    lost_nodes: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Evict:
     """End the attempt. The target is Pending (next attempt), Failed or Cancelled; `backoff_seconds`
-    run from the moment it is queued again, None for no wait. `is_held`: it is queued held."""
+    run from the moment it is queued again, None for no wait. `is_held`: it is queued held.
+    `failed_nodes`: where members were lost; `lost_nodes`: those of them that went down."""
 
     target: Status
     cause: Cause
@@ -136,6 +141,7 @@ class Evict:
     counts_refusal: bool = False
     is_held: bool = False
     failed_nodes: tuple[int, ...] = ()
+    lost_nodes: tuple[int, ...] = ()
 
 
 Decision = Advance | Succeed | Recover | Evict
@@ -281,12 +287,14 @@ def _judge_infrastructure(
     unit: UnitView, policy: Policy, *, lost: Sequence[MemberView], now: datetime
 ) -> Decision:
     nodes = tuple(sorted({member.node_id for member in lost}))
+    down = tuple(sorted({member.node_id for member in lost if member.is_node_lost}))
     names = ", ".join(sorted({member.node for member in lost}))
     which = ", ".join(str(member.member) for member in lost)
     who = f"Member {which} was" if len(lost) == 1 else f"Members {which} were"
     why = next((f": {member.detail}" for member in lost if member.detail), "")
-    message = f"{who} lost with {names}{why}"
-    return _restart_elsewhere_or_in_place(unit, policy, message=message, nodes=nodes, now=now)
+    message = f"{who} lost {'with' if nodes == down else 'on'} {names}{why}"
+    decision = _restart_elsewhere_or_in_place(unit, policy, message=message, nodes=nodes, now=now)
+    return replace(decision, lost_nodes=down)
 
 
 def _judge_stopped(
@@ -301,7 +309,7 @@ def _judge_stopped(
 
 def _restart_elsewhere_or_in_place(
     unit: UnitView, policy: Policy, *, message: str, nodes: tuple[int, ...], now: datetime
-) -> Decision:
+) -> Evict | Recover:
     """Infrastructure failed it: no restart is used up. In place, unless that keeps failing."""
     evict = Evict(target=Status.PENDING, cause=Cause.INFRASTRUCTURE, message=message, failed_nodes=nodes)
     if policy.on_member_loss is OnMemberLoss.FAIL:

@@ -248,7 +248,7 @@ def _recover(
             events.append(
                 unit_event(attempt, Kind.RECOVERING, now=now, cause=recover.cause, message=recover.message)
             )
-        events += nodes_lost(attempt, recover.failed_nodes, names=names, now=now)
+        events += nodes_lost(attempt, recover.lost_nodes, names=names, now=now)
     return events
 
 
@@ -290,7 +290,7 @@ def _evict(
                 at=now,
             )
         )
-        events += nodes_lost(attempt, evict.failed_nodes, names=names, now=now)
+        events += nodes_lost(attempt, evict.lost_nodes, names=names, now=now)
     return events
 
 

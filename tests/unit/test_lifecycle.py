@@ -52,8 +52,8 @@ def ended(number: int, code: int = 0, *, seconds: float = -1, **values: Any) -> 
     return member(number, Phase.ENDED, exit_code=code, ended_at=at(seconds), **values)
 
 
-def lost(number: int) -> MemberView:
-    return member(number, Phase.LOST)
+def lost(number: int, **values: Any) -> MemberView:
+    return member(number, Phase.LOST, **values)
 
 
 RUNNING = UnitView(status=Status.RUNNING, is_launched=True)
@@ -174,10 +174,27 @@ LOSSES = [
     Case(
         "a lost member counts no restart",
         replace(RUNNING, restarts_used=1),
-        [ready(0), lost(1)],
+        [ready(0), lost(1, detail="its supervisor was killed")],
         Recover,
-        {"cause": Cause.INFRASTRUCTURE, "counts_restart": False, "failed_nodes": (11,)},
+        {"cause": Cause.INFRASTRUCTURE, "counts_restart": False, "failed_nodes": (11,), "lost_nodes": ()},
+        says="Member 1 was lost on n1: its supervisor was killed",
+    ),
+    Case(
+        "a member that is lost with its node",
+        RUNNING,
+        [ready(0), lost(1, is_node_lost=True)],
+        Recover,
+        {"cause": Cause.INFRASTRUCTURE, "failed_nodes": (11,), "lost_nodes": (11,)},
         says="Member 1 was lost with n1",
+    ),
+    Case(
+        "one node of two is lost, and the group fails by policy",
+        RUNNING,
+        [lost(0), lost(1, is_node_lost=True)],
+        Evict,
+        {"failed_nodes": (10, 11), "lost_nodes": (11,)},
+        FAIL,
+        says="Members 0, 1 were lost on n0, n1",
     ),
     Case(
         "peers that fail with a lost one are not at fault",

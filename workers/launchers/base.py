@@ -95,7 +95,8 @@ class MemberObservation:
     """What is known of one member that was launched and not forgotten. `exit_code` is 128 + n
     after signal n; `was_told_to_stop`: SIGTERM was sent before it ended, so exit 0 is no success.
     `ended_at` is the launcher's instant, not the reader's. `node` and `devices`: where it was
-    launched, so that what is not in the books can be compared and its devices found (T1)."""
+    launched, so that what is not in the books can be compared and its devices found (T1).
+    `is_node_lost`: it is Lost because its node went down or was started anew."""
 
     key: MemberKey
     state: MemberState
@@ -106,6 +107,7 @@ class MemberObservation:
     detail: str | None = None
     node: str | None = None
     devices: tuple[int, ...] = ()
+    is_node_lost: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

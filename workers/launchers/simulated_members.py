@@ -95,4 +95,5 @@ def _observation(member: SimulatedMember) -> MemberObservation:
         detail=f"node {member.node} went down" if member.is_lost else None,
         node=member.node,
         devices=member.devices,
+        is_node_lost=member.is_lost,
     )

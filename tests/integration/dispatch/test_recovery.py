@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 from service.domain.group import OnMemberLoss
 from service.operations.member_logs import log_path
 from service.store.waiting_units import lock_group_units, release_units
 from tests.integration.dispatch.site import Site
-from workers.launchers.base import MemberKey
+from workers.launchers.base import MemberKey, MemberState
+from workers.launchers.simulated import SimulatedLauncher
 from workers.launchers.simulated_cluster import Exit
 
 
@@ -138,6 +142,31 @@ def test_a_lost_node_counts_no_restart_and_is_waited_for(site: Site) -> None:
     assert row.failed_nodes == [site.node_ids()["n2"]]
     assert site.attempt(unit).generation == 2
     assert "NodeLost" in site.events(unit)
+
+
+def test_a_member_that_is_lost_on_a_healthy_node_does_not_lose_the_node(site: Site) -> None:
+    unit = site.admit("g1", [("n1", (0,))], max_restarts=0)
+    site.pass_at(1)
+
+    class KilledItsSupervisor(SimulatedLauncher):
+        def observe(self) -> Any:
+            return [
+                replace(one, state=MemberState.LOST, detail="its supervisor was killed")
+                if one.key.generation == 1
+                else one
+                for one in super().observe()
+            ]
+
+    site.dispatcher.close()
+    site.dispatcher = site.make_dispatcher("d2", wrap=lambda _: KilledItsSupervisor(site.cluster, "p1"))
+    site.pass_at(2)
+
+    row = site.unit(unit)
+    assert (row.status, row.attempt, row.restarts_used) == ("Running", 1, 0)
+    assert site.attempt(unit).generation == 2
+    [recovering] = site.rows("SELECT data FROM events WHERE kind = 'Recovering'")
+    assert recovering.data["message"] == "Member 0 was lost on n1: its supervisor was killed"
+    assert "NodeLost" not in site.events(unit)
 
 
 def test_a_node_that_stays_away_costs_the_attempt_at_the_seat_deadline(site: Site) -> None:

@@ -165,6 +165,7 @@ def test_who_got_the_pid_of_a_member_is_never_signalled(
     assert seen is not None
     assert seen.state is MemberState.LOST
     assert seen.detail == ("the machine was started anew" if is_other_boot else "its supervisor was killed")
+    assert seen.is_node_lost is is_other_boot
     bench.launcher.terminate([stale], grace_seconds=0)
     bench.close(stale)
 

@@ -127,9 +127,9 @@ def end_abandoned(known: KnownMembers, *, boot_id: str, now: datetime) -> tuple[
     kill(left, with_supervisors=False)
     gone = [record for record in abandoned if record.key not in left.keys]
     for record in gone:
-        is_same_boot = record.boot_id == boot_id
-        detail = "its supervisor was killed" if is_same_boot else "the machine was started anew"
-        known.add_end(record, End(ended_at=now, detail=detail))
+        is_node_lost = record.boot_id != boot_id
+        detail = "the machine was started anew" if is_node_lost else "its supervisor was killed"
+        known.add_end(record, End(ended_at=now, detail=detail, is_node_lost=is_node_lost))
     return left.keys, bool(gone)
 
 

@@ -33,13 +33,15 @@ class Record:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class End:
-    """No process of the member is left. `exit_code` None: nobody saw how it ended."""
+    """No process of the member is left. `exit_code` None: nobody saw how it ended. `is_node_lost`: the
+    machine was started anew."""
 
     ended_at: datetime
     exit_code: int | None = None
     was_told_to_stop: bool = False
     cannot_execute: bool = False
     detail: str | None = None
+    is_node_lost: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +71,7 @@ class MemberFile:
             was_told_to_stop=end.was_told_to_stop,
             cannot_execute=end.cannot_execute,
             detail=end.detail,
+            is_node_lost=end.is_node_lost,
         )
 
 
@@ -100,6 +103,7 @@ def add_end(layout: Layout, key: MemberKey, *, end: End) -> None:
         "was_told_to_stop": end.was_told_to_stop,
         "cannot_execute": end.cannot_execute,
         "detail": end.detail,
+        "is_node_lost": end.is_node_lost,
     }
     durable.append_line(layout.record(key), json.dumps(fields))
 
