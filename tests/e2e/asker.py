@@ -12,7 +12,7 @@ import httpx2
 from service.client.address import Address
 
 #: While a store is away, nobody waits for long.
-_ANSWER_SECONDS = 4.0
+_ANSWER_SECONDS = 8.0
 
 
 class Asker:

@@ -68,15 +68,20 @@ class Up:
     """One `muster up`."""
 
     def __init__(
-        self, data: Path, *, environ: Mapping[str, str] | None = None, user: int | None = None
+        self,
+        data: Path,
+        *,
+        environ: Mapping[str, str] | None = None,
+        user: int | None = None,
+        nodes: str = NODES,
     ) -> None:
-        """On `data`; with an `environ` that leads to `data` by itself, as `user`."""
+        """On `data`; with an `environ` that leads to `data` by itself, as `user`, with these `nodes`."""
         self.data = data
         self.output = data.parent / f"{data.name}.out"
         named = [] if environ else ["--data", str(data)]
         with self.output.open("w") as output:
             self.process = subprocess.Popen(
-                [*MUSTER, "up", *named, "--port", "0", "--nodes", NODES],
+                [*MUSTER, "up", *named, "--port", "0", "--nodes", nodes],
                 stdout=output,
                 stderr=output,
                 stdin=subprocess.DEVNULL,

@@ -24,7 +24,7 @@ from tests import servers
 from tests.e2e import faults
 from tests.e2e.asker import Asker
 from tests.e2e.journals import Journal
-from tests.e2e.stacks import Up, data_folder, environment, wait_for, wait_status
+from tests.e2e.stacks import NODES, Up, data_folder, environment, wait_for, wait_status
 from tests.e2e.streams import Stream
 from tests.e2e.verdict import judge
 from tests.e2e.witness import Witness
@@ -301,5 +301,47 @@ def test_a_machine_that_lost_every_process_goes_on_where_it_was(tmp_path: Path) 
         assert up.stop() == 0
 
 
-def _start(data: Path) -> Up:
-    return Up(data, environ=environment(MUSTER_DATA=str(data), MUSTER_LEASE_SECONDS=str(LEASE_SECONDS)))
+def test_a_stack_that_comes_back_late_and_with_fewer_gpus(tmp_path: Path) -> None:
+    """What fell due meanwhile is done; what runs on GPUs that are not declared any more goes on."""
+    journal = Journal(tmp_path, label=uuid.uuid4().hex)
+    with servers.server_folder() as folder, data_folder(folder) as data:
+        up = _start(data)
+        with up.client() as client:
+            six = client.submit(journal.long_gang(6))
+            limited = client.submit(
+                {"name": "limited", "gpus": 1, "command": ["sleep", "600"], "time_limit": 2}
+            )
+            stubborn = client.submit(
+                {
+                    "name": "stubborn",
+                    "gpus": 1,
+                    "command": ["sh", "-c", 'trap "" TERM; while :; do sleep 0.1; done'],
+                    "checkpoint": {"grace": "1s"},
+                }
+            )
+            for group in (six, limited, stubborn):
+                wait_status(client, group.id, "Running")
+            client.cancel(stubborn.id)
+        assert up.stop() == 0
+        time.sleep(2)
+        up = _start(data, nodes="1x4xH100-80GB")
+        with up.client() as client, Witness(data, client.address) as witness:
+            assert wait_status(client, limited.id, "Failed").cause == "TimeLimit"
+            assert wait_status(client, stubborn.id, "Cancelled").cause == "Cancelled"
+            assert wait_status(client, six.id, "Running").generation == 1
+            two = client.submit(journal.gang(2, name="two"))
+            wait_for(lambda: _is_told(client, two.id, "DevicesUnhealthy"), "it is told what it waits for")
+            _assert_recovers(client)
+            journal.open()
+            judge(up, client, journal, [six.id, two.id])
+        assert witness.faults == []
+        assert up.stop() == 0
+
+
+def _is_told(client: Client, group_id: str, code: str) -> bool | None:
+    return True if code in {reason.code for reason in client.reasons(group_id).reasons} else None
+
+
+def _start(data: Path, *, nodes: str = NODES) -> Up:
+    environ = environment(MUSTER_DATA=str(data), MUSTER_LEASE_SECONDS=str(LEASE_SECONDS))
+    return Up(data, environ=environ, nodes=nodes)
