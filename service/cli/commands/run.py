@@ -41,7 +41,7 @@ def run(session: Session, /, *, watch: bool, **flags: Any) -> int:
     from service.cli.files import GroupFile
 
     with session.client() as client:
-        flags["workdir"] = flags["workdir"] or _here(client.address.url)
+        flags["workdir"] = where_it_runs(flags["workdir"], url=client.address.url)
         group = group_of(flags, session.environ)
         return submit_groups(client, GroupFile((group,), is_batch=False), session.out, is_watched=watch)
 
@@ -80,6 +80,9 @@ def _from_here(name: str, environ: Mapping[str, str]) -> str:
     return environ[name]
 
 
-def _here(url: str) -> str | None:
-    """This folder, if the server's machine has it too."""
-    return str(Path.cwd()) if urlsplit(url).hostname in {"127.0.0.1", "localhost", "::1"} else None
+def where_it_runs(given: str | None, *, url: str) -> str | None:
+    """On this machine `given` is a path from this folder, and none is this folder. Elsewhere it goes
+    to the server as it is, which refuses a path that is not absolute."""
+    if urlsplit(url).hostname not in {"127.0.0.1", "localhost", "::1"}:
+        return given
+    return str(PurePath(Path.cwd(), given or ""))
