@@ -20,7 +20,12 @@ from service.inventory.verdicts import PublishedQueue, read_numbers, read_queue
 from service.operations.read_groups import get_visible_group, reading
 from service.store.group_lists import count_waiting_before
 from service.store.group_reads import GroupRow
-from service.store.waiting_reads import WaitingFacts, get_waiting_facts, list_visible_holders
+from service.store.waiting_reads import (
+    WaitingFacts,
+    find_refused_end,
+    get_waiting_facts,
+    list_visible_holders,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,8 +72,11 @@ def explain_group(
         group = get_visible_group(conn, public_id, principal=principal)
         facts = get_waiting_facts(conn, group.id, now=now)
         if not facts.rows:
+            of_end = _reasons_of_end(conn, group)
             return Explanation(
-                standing=_standing(conn, group, facts=facts, published=None, now=now), reasons=(), hidden=()
+                standing=_standing(conn, group, facts=facts, published=None, now=now),
+                reasons=of_end,
+                hidden=(0,) * len(of_end),
             )
         published = _published(redis, group)
         with inventory_errors():
@@ -80,6 +88,15 @@ def explain_group(
             reasons=tuple(_without(reason, hidden) for reason in reasons),
             hidden=tuple(sum(holder in hidden for holder in reason.holders) for reason in reasons),
         )
+
+
+def _reasons_of_end(conn: Connection, group: GroupRow) -> tuple[Reason, ...]:
+    """Nothing blocks a group that does not wait; one whose starts were refused till the end says so."""
+    refused = find_refused_end(conn, group.id)
+    if refused is None:
+        return ()
+    code = Code.DISPATCH_REFUSED
+    return (Reason(code=code, message=refused.message or message(code), have=refused.refusals),)
 
 
 def _reasons(

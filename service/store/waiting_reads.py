@@ -47,6 +47,28 @@ def get_waiting_facts(conn: Connection, group_id: int, *, now: datetime) -> Wait
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RefusedEnd:
+    """A unit that failed because its starts were refused: how often in a row, and the last message."""
+
+    refusals: int
+    message: str
+
+
+def find_refused_end(conn: Connection, group_id: int) -> RefusedEnd | None:
+    """The first unit of the group whose end was a refused start, None if no unit ended so. An eviction
+    for another reason sets the count back, so what is left of it is what ended the unit."""
+    row = conn.execute(
+        text(
+            "SELECT refused_dispatches, message FROM units"
+            " WHERE group_id = :group_id AND status = 'Failed' AND refused_dispatches > 0"
+            " ORDER BY id LIMIT 1"
+        ),
+        {"group_id": group_id},
+    ).one_or_none()
+    return None if row is None else RefusedEnd(refusals=row.refused_dispatches, message=row.message or "")
+
+
 def list_visible_holders(
     conn: Connection, public_ids: Collection[str], *, tenant: str, owner: str
 ) -> frozenset[str]:

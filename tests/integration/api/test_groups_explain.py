@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from litestar import Litestar
 from litestar.testing import TestClient
+from redis import Redis
 from sqlalchemy import Engine, text
 
 from service.api.app import create_app
@@ -114,6 +116,20 @@ def test_a_refused_start_is_told_with_the_launchers_words(user: Client, cluster:
     group = user.get(f"/v1/groups/{group_id}").json()
     assert (group["status"], group["attempt"], group["refused_dispatches"]) == ("Pending", 2, 1)
     assert group["position"] is None
+
+
+def test_a_group_that_failed_by_refused_starts_says_so(
+    user: Client, settings: Settings, engine: Engine, redis: Redis
+) -> None:
+    cluster = Cluster(msgspec.structs.replace(settings, max_dispatches=1), engine, redis)
+    cluster.machines.behave("g", refuses=True, message="no such image")
+    group_id = _submit(user)
+    cluster.settle()
+    assert user.get(f"/v1/groups/{group_id}").json()["status"] == "Failed"
+    (reason,) = _reasons(user, group_id)["reasons"]
+    assert (reason["code"], reason["have"]) == ("DispatchRefused", 1)
+    assert "no such image" in reason["message"]
+    cluster.close()
 
 
 def test_holders_of_other_users_are_only_counted(
