@@ -5,10 +5,12 @@ The function of a job is named, never imported here: only a worker imports it, f
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable
 from importlib.resources import files
 
 import redis
+from redis.exceptions import NoScriptError
 from rq import Queue
 
 from service.inventory.keys import CYCLES_BELL, CYCLES_DIRTY, CYCLES_WAKE, dispatcher_bell
@@ -23,16 +25,20 @@ _BELL_LENGTH = 4
 _FAILURE_SECONDS = 60
 
 _WAKE_SCRIPT = files("service.inventory").joinpath("lua", "wake.lua").read_text()
+_WAKE_DIGEST = hashlib.sha1(_WAKE_SCRIPT.encode(), usedforsecurity=False).hexdigest()
 
 
 def wake_cycles(client: redis.Redis) -> bool:
     """Have a cycle look at what was just committed. A job is enqueued only if none is on its way;
     True if one was. Raises redis errors: the ticker makes up for a lost wake-up."""
-    wake = client.register_script(_WAKE_SCRIPT)
-    if not wake(keys=[CYCLES_DIRTY, CYCLES_BELL, CYCLES_WAKE], args=[_BELL_LENGTH]):
-        return False
-    enqueue_cycles(client)
-    return True
+    arguments = (3, CYCLES_DIRTY, CYCLES_BELL, CYCLES_WAKE, _BELL_LENGTH)
+    try:
+        is_first = client.evalsha(_WAKE_DIGEST, *arguments)
+    except NoScriptError:
+        is_first = client.eval(_WAKE_SCRIPT, *arguments)
+    if is_first:
+        enqueue_cycles(client)
+    return bool(is_first)
 
 
 def enqueue_cycles(client: redis.Redis) -> None:
