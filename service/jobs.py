@@ -14,6 +14,7 @@ from redis.exceptions import NoScriptError
 from rq import Queue
 
 from service.inventory.keys import CYCLES_BELL, CYCLES_DIRTY, CYCLES_WAKE, dispatcher_bell
+from service.points import reach
 
 #: The queue of the leader's worker, and the one function that it runs.
 CYCLES = "cycles"
@@ -37,6 +38,7 @@ def wake_cycles(client: redis.Redis) -> bool:
     except NoScriptError:
         is_first = client.eval(_WAKE_SCRIPT, *arguments)
     if is_first:
+        reach("wake.marked")
         enqueue_cycles(client)
     return bool(is_first)
 

@@ -22,6 +22,7 @@ from service.inventory.ledger import Ledger, LedgerFenced
 from service.operations.commit import Outdated
 from service.operations.lead import get_settled_lease, give_up_lease, renew_lease, take_lease
 from service.operations.term import LedgerDisagrees, ReservationRefused, Term
+from service.points import reach
 from service.settings import Settings
 from service.store.engine import make_direct_engine
 from workers.lease_keeper import LeaseKeeper
@@ -112,6 +113,7 @@ class Leader:
         if self.term is not None:
             try:
                 give_up_lease(self.term.conn, epoch=self.term.epoch, now=self._clock.now())
+                reach("worker.lease-given-up")
             except SQLAlchemyError as error:
                 _log.warning("lease_not_given_up", holder=self.name, error=type(error).__name__)
         self.abandon()
@@ -222,10 +224,12 @@ class Leader:
             else:
                 term.give_back(cycle.plan.admissions)
             return False
+        reach("worker.committed")
         cycle.admitted = len(outcome.won)
         cycle.is_committed = True
         # Whoever waits for the dispatcher waits for this bell; readers and the losers' places can wait.
         jobs.ring_all_dispatchers(self._client, {admission.pool_id for admission in outcome.won})
+        reach("worker.dispatchers-rung")
         term.give_back(outcome.lost)
         return not outcome.lost
 
@@ -311,6 +315,7 @@ class Leader:
             if epoch is None:
                 conn.close()
                 return
+            reach("worker.lease-taken")
             self._keep(epoch)
             self.term = Term(conn, self._client, epoch=epoch)
         except BaseException:

@@ -17,6 +17,7 @@ from service.inventory.client import make_blocking_client, make_client
 from service.inventory.keys import dispatcher_bell
 from service.inventory.listing import publish_listing
 from service.jobs import wake_cycles
+from service.points import reach
 from service.settings import Settings
 from service.store.engine import make_engine
 from workers.bootstrap import backoff, process_name, stop_on_signals
@@ -44,6 +45,7 @@ def run(settings: Settings) -> None:
     def ring_leader() -> None:
         try:
             wake_cycles(client)
+            reach("dispatcher.leader-rung")
         except redis.RedisError as error:
             _log.warning("wake_up_dropped", error=type(error).__name__)
 
@@ -136,6 +138,7 @@ class DispatcherLoop:
         self._lists_at = time.monotonic() + self._settings.dispatcher_poll_seconds
         try:
             publish_listing(self._client, pool_id, generations=self._dispatcher.live_generations(), at=at)
+            reach("dispatcher.members-listed")
         except redis.RedisError as error:
             _log.debug("listing_dropped", error=type(error).__name__)
 
@@ -156,6 +159,7 @@ class DispatcherLoop:
                 continue
             try:
                 if client.blpop([dispatcher_bell(pool_id)], timeout=_BELL_SECONDS) is not None:
+                    reach("dispatcher.bell-heard")
                     self.wake()
                 waits = backoff()
             except redis.RedisError as error:

@@ -32,6 +32,7 @@ from service.operations.pool_state import (
     lose_devices,
 )
 from service.operations.secret_box import SecretBox, open_box
+from service.points import reach
 from service.settings import Settings
 from service.store.attempts import WAITING, LiveAttempt, load_attempts, load_keys, next_deadline
 from service.store.dispatcher_lease import LeaseLost
@@ -215,13 +216,16 @@ class Dispatcher:
         self._stop(stops, now)
         if stops.close:
             answers = self._launcher.close(list(stops.close))
+            reach("dispatcher.generations-closed")
             if stops.is_killing:
                 # How its members ended is known before the attempt is.
                 self._sightings.look(self._launcher.observe())
             judge.conclude(answers, stops)
         self._unclosed_units = judge.unclosed_units
         has_written |= self._record(judge.result, now)
-        has_written |= bool(evict_drained(self._lease.fence, now=now).unit_ids)
+        if evict_drained(self._lease.fence, now=now).unit_ids:
+            reach("dispatcher.drained-evicted")
+            has_written = True
         return has_written or has_swept or bool(handed)
 
     def _round_without_launcher(self, now: datetime, error: LauncherUnreachable) -> bool:
@@ -257,9 +261,12 @@ class Dispatcher:
         claimed = claim_attempts(self._lease.fence, self._book.faults, now=now)
         if not claimed:
             return Handed()
-        return hand_over(
+        reach("dispatcher.attempts-claimed")
+        handed = hand_over(
             self._launcher, claimed, box=self._box, node_names=self._book.names, settings=self._settings
         )
+        reach("dispatcher.members-launched")
+        return handed
 
     def _stop(self, stops: Stops, now: datetime) -> None:
         """SIGTERM, once for each member; the grace that was promised goes on over a restart."""
@@ -267,6 +274,7 @@ class Dispatcher:
             new = [member for member in members if member not in self._told]
             if new:
                 self._launcher.terminate(new, grace_seconds=grace_seconds)
+                reach("dispatcher.members-told")
                 self._told.update(new)
 
     def _record(self, result: PassResult, now: datetime) -> bool:
@@ -274,6 +282,7 @@ class Dispatcher:
             self._sightings.settle(but_not=frozenset())
             return False
         recorded = commit_observations(self._lease.fence, result, now=now)
+        reach("dispatcher.pass-recorded")
         self._sightings.settle(but_not=recorded.outdated)
         if recorded.has_lost_devices:
             self._book = load_node_book(self._lease.fence)
@@ -283,6 +292,7 @@ class Dispatcher:
             done = {GenerationKey(*key) for key in recorded.handed_over}
             self._told = {member for member in self._told if member.of not in done}
             self._launcher.forget(sorted(done))
+            reach("dispatcher.generations-forgotten")
         return True
 
     # ------------------------------------------------------------ nodes
@@ -292,6 +302,7 @@ class Dispatcher:
         if reports == self._reports:
             return has_written
         registered = commit_nodes(self._lease.fence, [reported_node(report) for report in reports], now=now)
+        reach("dispatcher.nodes-registered")
         if registered.refused:
             _log.error("nodes_of_another_pool", pool=self._pool_name, nodes=registered.refused)
         self._reports = reports
@@ -303,6 +314,7 @@ class Dispatcher:
         if self._book.is_unreachable != is_reachable:
             return False
         commit_reachability(self._lease.fence, is_reachable=is_reachable, now=now)
+        reach("dispatcher.reachability-recorded")
         self._book = replace(self._book, is_unreachable=not is_reachable)
         return True
 
@@ -323,8 +335,11 @@ class Dispatcher:
         strays = strays_of(books, self._sightings, node_ids=self._book.ids)
         if strays.ended:
             self._launcher.forget(strays.ended)
+            reach("dispatcher.strays-forgotten")
         suspects = {GenerationKey(*holder) for holder in self._book.lost.values()} | set(strays.alive)
         answers = self._launcher.close(sorted(suspects)) if suspects else ()
+        if suspects:
+            reach("dispatcher.strays-closed")
         gone = {answer.key for answer in answers if answer.is_closed}
         lost = {
             seat: (key.unit_id, key.attempt, key.generation)
@@ -333,10 +348,12 @@ class Dispatcher:
             for seat in seats
         } | {seat: attempt.key for attempt, seats in misplaced for seat in seats}
         found = [seat for seat, holder in self._book.lost.items() if GenerationKey(*holder) in gone]
-        has_changed = find_devices(self._lease.fence, found, now=now) | lose_devices(
-            self._lease.fence, lost, now=now
-        )
+        has_found = find_devices(self._lease.fence, found, now=now)
+        if has_found:
+            reach("dispatcher.devices-found")
+        has_changed = lose_devices(self._lease.fence, lost, now=now) | has_found
         if has_changed:
+            reach("dispatcher.devices-lost")
             self._changed_nodes()
         has_moved = self._move(misplaced, now)
         # Only what was carried through counts: nothing is launched in a lease before its first sweep.
@@ -354,4 +371,8 @@ class Dispatcher:
         for attempt in moved:
             policy = policy_of(attempt, self._settings)
             result.decided.append((attempt, judge_launch_conflict(policy, "seen by the launcher")))
-        return bool(result) and bool(commit_observations(self._lease.fence, result, now=now))
+        if not result:
+            return False
+        has_moved = bool(commit_observations(self._lease.fence, result, now=now))
+        reach("dispatcher.misplaced-moved")
+        return has_moved

@@ -11,6 +11,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from service.clock import Clock
 from service.operations.lead import renew_lease
+from service.points import reach
 
 _log = structlog.get_logger(__name__)
 
@@ -72,9 +73,11 @@ class LeaseKeeper:
     def _renew(self) -> bool:
         try:
             with self._engine.connect() as conn:
-                return renew_lease(
+                is_kept = renew_lease(
                     conn, epoch=self._epoch, now=self._clock.now(), lease_seconds=self._lease_seconds
                 )
+                reach("worker.lease-renewed")
+                return is_kept
         except SQLAlchemyError as error:
             _log.warning("lease_renewal_failed", epoch=self._epoch, error=type(error).__name__)
             return True

@@ -9,6 +9,7 @@ from sqlalchemy import Connection, Engine
 
 from service.clock import Clock
 from service.operations.dispatch import PoolFence
+from service.points import reach
 from service.settings import Settings
 from service.store.dispatcher_lease import LeaseLost, renew_lease, take_lease
 from service.store.engine import make_direct_engine
@@ -75,10 +76,12 @@ class PoolLease:
         conn = self._connect()
         with conn.begin():
             pool_id = ensure_pool(conn, self._pool_name, launcher=self._launcher, levels=self._levels)
+        reach("dispatcher.pool-ensured")
         with conn.begin():
             epoch = take_lease(conn, pool_id, holder=self._holder, now=now, lease_seconds=self._seconds)
         if epoch is None:
             return False
+        reach("dispatcher.lease-taken")
         self._fence = PoolFence(conn, pool_id, epoch)
         self._renew_at = now + timedelta(seconds=self._seconds / 3)
         _log.info("lease_taken", pool=self._pool_name, holder=self._holder, epoch=epoch)
@@ -90,6 +93,7 @@ class PoolLease:
             return
         with self.fence.conn.begin():
             has_kept = self._renew_on(self.fence.conn, self.fence, now=now)
+        reach("dispatcher.lease-kept")
         if not has_kept:
             raise LeaseLost(f"epoch {self.epoch} of pool {self._pool_name} is over")
         self._renew_at = now + timedelta(seconds=self._seconds / 3)
@@ -100,6 +104,7 @@ class PoolLease:
         if fence is not None:
             with self._engine.begin() as conn:
                 self._renew_on(conn, fence, now=self._clock.now())
+            reach("dispatcher.lease-renewed")
 
     def drop(self) -> None:
         """Close the connection: whoever asks next may have the lease."""

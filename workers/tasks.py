@@ -14,6 +14,7 @@ from rq.job import Job
 from service import jobs
 from service.inventory.cycle_stats import CycleStats, add_cycle_stats
 from service.inventory.keys import CYCLES_BELL, CYCLES_DIRTY, CYCLES_WAKE
+from service.points import reach
 from service.settings import Settings
 from workers.admission import TROUBLE, CycleResult, Leader
 from workers.alarm import Alarm
@@ -57,6 +58,7 @@ class CycleTask:
         while True:
             # 1. Whoever rings from here on is heard below.
             self._client.delete(CYCLES_BELL)
+            reach("worker.bell-emptied")
             seen = self._dirty()
             # 2. One cycle.
             result = self._timed_cycle()
@@ -72,13 +74,17 @@ class CycleTask:
                 break
         # 4. From here on wake-ups enqueue a job; those that came before this line are looked for.
         self._client.delete(CYCLES_WAKE)
+        reach("worker.wake-deleted")
         if self._dirty() != seen and self._client.set(CYCLES_WAKE, 1, nx=True):
+            reach("worker.wake-set")
             jobs.enqueue_cycles(self._client)
+            reach("worker.job-enqueued")
 
     def _wake(self) -> None:
         # A ring that is lost costs one tick, like any other.
         with suppress(redis.RedisError):
             jobs.wake_cycles(self._client)
+            reach("worker.alarm-rung")
 
     def _timed_cycle(self) -> CycleResult:
         began_at = time.monotonic()
@@ -87,6 +93,7 @@ class CycleTask:
         self._stats.count(now - began_at, admitted=result.admitted, waiting=result.waiting)
         if result.admitted or now - self._counted_at > _STATS_SECONDS:
             add_cycle_stats(self._client, self._stats)
+            reach("worker.cycles-counted")
             self._stats, self._counted_at = CycleStats(), now
         return result
 
@@ -94,7 +101,10 @@ class CycleTask:
         return int(self._client.get(CYCLES_DIRTY) or 0)
 
     def _is_rung(self) -> bool:
-        return self._client.blpop([CYCLES_BELL], timeout=_BELL_SECONDS) is not None
+        is_rung = self._client.blpop([CYCLES_BELL], timeout=_BELL_SECONDS) is not None
+        if is_rung:
+            reach("worker.bell-heard")
+        return is_rung
 
 
 class UnknownTask(Exception):

@@ -14,6 +14,7 @@ from rq.exceptions import StopRequested
 
 from service import jobs
 from service.inventory.client import make_client
+from service.points import reach
 from service.settings import Settings
 from workers.bootstrap import backoff, process_name, stop_on_signals
 
@@ -47,6 +48,7 @@ class Tick(CronJob):
         not when one is still waiting: nobody runs them just now."""
         if jobs.waiting_jobs(connection) == 0:
             jobs.enqueue_cycles(connection)
+            reach("ticker.job-enqueued")
 
 
 class Ticker(CronScheduler):

@@ -17,6 +17,7 @@ from rq.timeouts import BaseDeathPenalty
 from service import jobs
 from service.clock import SystemClock
 from service.inventory.client import make_client
+from service.points import reach
 from service.settings import Settings
 from workers.admission import TROUBLE, Leader
 from workers.bootstrap import backoff, process_name, stop_on_signals
@@ -75,6 +76,7 @@ def _listen(leader: Leader, settings: Settings, *, stop: threading.Event) -> boo
         worker = CycleWorker(CycleTask(leader, client, settings=settings), rq_client, stop=stop)
         # Whatever happened while nobody led: look at once.
         jobs.enqueue_cycles(client)
+        reach("worker.first-job-enqueued")
         return worker.work(logging_level="WARNING")
     finally:
         stop_on_signals(stop)

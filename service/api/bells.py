@@ -14,6 +14,7 @@ import structlog
 from redis import Redis, RedisError
 
 from service import jobs
+from service.points import reach
 
 #: The least time between two rings.
 PAUSE_SECONDS = 0.003
@@ -72,7 +73,9 @@ class Bells:
         try:
             if wakes_cycles:
                 jobs.wake_cycles(self._redis)
+                reach("api.cycle-woken")
             if pools:
                 jobs.ring_all_dispatchers(self._redis, sorted(pools))
+                reach("api.dispatchers-rung")
         except RedisError as error:
             _log.warning("wake_up_dropped", error=type(error).__name__)

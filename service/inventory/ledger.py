@@ -17,6 +17,7 @@ from redis.commands.core import Script
 
 from service.inventory import keys
 from service.inventory.state import Answer, AttemptKey, DeviceKey, LedgerState, NodeRoom, Reservation, Stamp
+from service.points import reach
 
 _PARTS = ("models", "held", "lost", "room", "capacity", "holds")
 #: A rebuild that was cut off leaves parts of an incarnation that never came to be; they go away.
@@ -73,6 +74,7 @@ class Ledger:
         old = self._client.hget(keys.LEDGER, "incarnation")
         incarnation = secrets.token_hex(8)
         self._write(incarnation, state)
+        reach("worker.incarnation-written")
         parts = [keys.ledger_part(incarnation, part) for part in _PARTS]
         if old:
             parts += [keys.ledger_part(_text(old), part) for part in _PARTS]

@@ -12,6 +12,7 @@ from sqlalchemy import Engine
 
 from service.domain.principal import KeyRole
 from service.operations.keys import digest_of, make_key
+from service.points import reach
 from service.settings import Settings
 from service.store import keys as store
 from service.store.keys import KeyRecord
@@ -27,6 +28,7 @@ def admin_key(settings: Settings) -> str:
     path = settings.data / FILE
     if not path.exists():
         _write_once(path, make_key())
+        reach("api.admin-key-written")
     return path.read_text().strip()
 
 
@@ -43,7 +45,11 @@ def ensure_admin_key(engine: Engine, key: str, *, now: datetime) -> bool:
     )
     digest = digest_of(key)
     with engine.begin() as conn:
-        return store.add_key(conn, record, digest=digest) or store.find_principal(conn, digest) is not None
+        is_valid = (
+            store.add_key(conn, record, digest=digest) or store.find_principal(conn, digest) is not None
+        )
+    reach("api.admin-key-stored")
+    return is_valid
 
 
 def _write_once(path: Path, key: str) -> None:
@@ -53,6 +59,7 @@ def _write_once(path: Path, key: str) -> None:
     try:
         with os.fdopen(descriptor, "w") as file:
             file.write(key + "\n")
+        reach("api.admin-key-drafted")
         os.link(draft, path)
     except FileExistsError:
         pass

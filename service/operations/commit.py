@@ -14,6 +14,7 @@ from sqlalchemy.exc import OperationalError
 from service.admission.plan import Admission
 from service.domain.events import Event, Kind
 from service.domain.unit import index_of
+from service.points import reach
 from service.store.admit import (
     Limits,
     TakenRow,
@@ -105,6 +106,7 @@ def _commit_once(
         if won:
             _write(conn, won, taken=taken, now=now)
             add_events(conn, (_admitted(a, now=now, epoch=fence.epoch, cycle=cycle) for a in won))
+            reach("worker.cycle-written")
     return Committed(won=won, lost=lost)
 
 

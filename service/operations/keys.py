@@ -13,6 +13,7 @@ from sqlalchemy import Engine
 
 from service.domain.errors import NotFound
 from service.domain.principal import KeyRole, Principal
+from service.points import reach
 from service.store import keys as store
 from service.store.keys import KeyRecord
 
@@ -41,6 +42,7 @@ def create_key(engine: Engine, *, tenant: str, user: str, role: KeyRole, now: da
     )
     with engine.begin() as conn:
         store.add_key(conn, record, digest=digest_of(key))
+    reach("api.key-created")
     return NewKey(record=record, key=key)
 
 
@@ -53,6 +55,7 @@ def revoke_key(engine: Engine, key_id: uuid.UUID, *, now: datetime) -> KeyRecord
     """The key is refused from now on (by other API processes within a second). NotFound."""
     with engine.begin() as conn:
         record = store.revoke(conn, key_id, now=now)
+    reach("api.key-revoked")
     if record is None:
         raise NotFound(f"There is no key {key_id}.")
     return record

@@ -17,6 +17,7 @@ from service.domain.principal import Principal
 from service.operations.configuration import KnownConfiguration
 from service.operations.secret_box import SecretBox
 from service.operations.submit_checks import check_places, open_queues, refuse_broken
+from service.points import reach
 from service.store.events import add_events
 from service.store.groups import NewGroup, insert_groups, reserve_group_ids
 from service.store.idempotency import SubmitKey, find_key, take_key
@@ -78,6 +79,8 @@ def submit_groups(
         ]
         insert_groups(conn, groups)
         add_events(conn, (_submitted(group) for group in groups))
+        reach("api.groups-written")
+    reach("api.groups-submitted")
     return Submitted(public_ids=tuple(public_ids), groups=tuple(groups))
 
 

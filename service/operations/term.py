@@ -22,6 +22,7 @@ from service.inventory.verdicts import Publisher
 from service.operations import rebuild
 from service.operations.commit import Committed, Outdated, commit_admissions
 from service.operations.load_world import load_changes, load_world
+from service.points import reach
 from service.store.lease import Fence
 
 
@@ -56,6 +57,7 @@ class Term:
         # L3: the epoch in the ledger, a full load, and a ledger that says what PostgreSQL says. The
         # publisher is new, so the first cycle publishes every queue.
         self._ledger.raise_epoch(epoch)
+        reach("worker.epoch-raised")
         changes, self._position = load_world(conn)
         self.world = World.empty()
         self.world.apply(changes)
@@ -96,9 +98,11 @@ class Term:
             return False
         if self._ended:
             self._release(list(self._ended))
+            reach("worker.places-released")
             self._ended.clear()
         if lost != self._lost:
             self._mark(lost)
+            reach("worker.devices-marked")
         return True
 
     def reserve(self, admissions: Sequence[Admission]) -> None:
@@ -106,6 +110,8 @@ class Term:
         ReservationRefused with those that the ledger finds no room for."""
         wanted = [rebuild.wanted_by(admission) for admission in admissions]
         answers, self._stamp = self._ledger.reserve(self._stamp, wanted)
+        if wanted:
+            reach("worker.reserved")
         pairs = zip(admissions, answers, strict=True)
         if refused := [admission for admission, answer in pairs if answer is Answer.CONFLICT]:
             raise ReservationRefused(refused)
@@ -128,7 +134,10 @@ class Term:
 
     def give_back(self, admissions: Iterable[Admission]) -> None:
         """Release reservations that were not committed, once that is certain (L4)."""
-        self._release([(admission.unit_id, admission.attempt) for admission in admissions])
+        attempts = [(admission.unit_id, admission.attempt) for admission in admissions]
+        self._release(attempts)
+        if attempts:
+            reach("worker.places-given-back")
 
     def publish(self, plan: Plan, now: datetime) -> bool:
         """Let readers see what the cycle decided (P1, P2); False if a newer cycle has published."""
@@ -139,6 +148,8 @@ class Term:
         replaced = self._publisher.publish(
             verdicts, plan.numbers, epoch=self.epoch, cycle=self._cycle, at=now
         )
+        if replaced:
+            reach("worker.published")
         return replaced is not None
 
     def _apply(self, changes: Changes) -> None:
@@ -154,6 +165,7 @@ class Term:
         held = [rebuild.held_by(unit, shapes[unit.shape_id]) for unit in running.values()]
         state = rebuild.ledger_state(self.world.configuration, held)
         self._stamp = self._ledger.rebuild(self.epoch, state)
+        reach("worker.ledger-switched")
         self._publisher.forget()
         self._lost = state.lost
         self._has_moved = False

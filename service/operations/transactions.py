@@ -9,6 +9,8 @@ from psycopg.errors import DeadlockDetected, SerializationFailure
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import OperationalError
 
+from service.points import reach
+
 T = TypeVar("T")
 
 _ATTEMPTS = 5
@@ -20,7 +22,9 @@ def in_transaction(engine: Engine, work: Callable[[Connection], T]) -> T:
     for attempt in range(1, _ATTEMPTS + 1):
         try:
             with engine.begin() as conn:
-                return work(conn)
+                result = work(conn)
+                reach("api.change-written")
+                return result
         except OperationalError as error:
             if attempt == _ATTEMPTS or not isinstance(error.orig, DeadlockDetected | SerializationFailure):
                 raise

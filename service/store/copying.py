@@ -10,6 +10,8 @@ import psycopg
 from psycopg import sql
 from sqlalchemy import Connection
 
+from service.points import reach
+
 #: COPY takes three round trips, an INSERT takes one; with more rows its text would only grow.
 _FEW = 8
 
@@ -34,6 +36,7 @@ def copy_rows(
     with driver.cursor() as cursor, cursor.copy(_copy(table, tuple(columns))) as copy:
         for row in given:
             copy.write_row(row)
+        reach("store.rows-copied")
 
 
 @functools.lru_cache(maxsize=256)

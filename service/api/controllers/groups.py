@@ -36,6 +36,7 @@ from service.domain.status import Status
 from service.operations import cancel, hold, submit
 from service.operations import read_groups as reads
 from service.operations.positions import find_positions
+from service.points import reach
 from service.store.group_lists import GroupFilter, ListOrder
 
 
@@ -187,6 +188,7 @@ class GroupsController(Controller):
         """Nothing of the group is admitted until it is released; what runs of it goes on."""
         public_id = group_id_of(group_id)
         hold.hold_group(engine, public_id, principal=principal, now=clock.now())
+        reach("api.group-held")
         bells.wake_cycles()
         return _answer(public_id, engine, redis, principal)
 
@@ -203,6 +205,7 @@ class GroupsController(Controller):
         """A held group may be admitted again, at its old place."""
         public_id = group_id_of(group_id)
         hold.release_group(engine, public_id, principal=principal, now=clock.now())
+        reach("api.group-released")
         bells.wake_cycles()
         return _answer(public_id, engine, redis, principal)
 
@@ -216,6 +219,7 @@ def _answer(public_id: UUID, engine: EngineDep, redis: RedisDep, principal: Prin
 
 def _ring(cancelling: cancel.Cancelling, bells: BellsDep) -> None:
     """The cycle frees what was reserved and re-orders; the dispatchers stop the members."""
+    reach("api.group-cancelled")
     if cancelling.has_changed:
         bells.wake_cycles()
     bells.ring_dispatchers(cancelling.pool_ids)

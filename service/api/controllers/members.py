@@ -20,6 +20,7 @@ from service.domain.status import Status
 from service.operations import cancel
 from service.operations import read_members as reads
 from service.operations.member_logs import LONGEST_READ_BYTES
+from service.points import reach
 
 _TEXT = "text/plain"
 #: A member's number in an address. More digits than an int4 has would be nobody's.
@@ -77,6 +78,7 @@ class MembersController(Controller):
         """Cancel one member of an independent group; 409 for a gang, whose members need each other."""
         public_id = group_id_of(group_id)
         done = cancel.cancel_member(engine, public_id, member=member, principal=principal, now=clock.now())
+        reach("api.member-cancelled")
         if done.has_changed:
             bells.wake_cycles()
         bells.ring_dispatchers(done.pool_ids)

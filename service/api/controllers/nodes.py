@@ -14,6 +14,7 @@ from service.api.patterns import NO_NUL
 from service.api.schemas.node import DrainRequest, NodeAnswer, NodeList, node_answer
 from service.api.wire import seconds_of
 from service.operations import nodes
+from service.points import reach
 from service.store.nodes import NodeFilter
 
 FilterText: TypeAlias = Annotated[str | None, QueryParameter(min_length=1, max_length=128, pattern=NO_NUL)]
@@ -60,6 +61,7 @@ class NodesController(Controller):
     ) -> NodeAnswer:
         """Place nothing more on the node (operator). What runs there goes on."""
         node = nodes.cordon(engine, node_name, actor=principal.user, now=clock.now())
+        reach("api.node-cordoned")
         bells.wake_cycles()
         return node_answer(node, is_operator=True)
 
@@ -80,6 +82,7 @@ class NodesController(Controller):
     ) -> NodeAnswer:
         """End cordon and drain (operator)."""
         node = nodes.uncordon(engine, node_name, actor=principal.user, now=clock.now())
+        reach("api.node-uncordoned")
         bells.wake_cycles()
         bells.ring_dispatchers([node.pool_id])
         return node_answer(node, is_operator=True)
@@ -108,6 +111,7 @@ class NodesController(Controller):
         node = nodes.drain(
             engine, node_name, deadline_seconds=deadline, actor=principal.user, now=clock.now()
         )
+        reach("api.node-drained")
         bells.wake_cycles()
         bells.ring_dispatchers([node.pool_id])
         return node_answer(node, is_operator=True)

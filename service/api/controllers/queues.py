@@ -19,6 +19,7 @@ from service.api.schemas.queue import (
     refuse_unbuilt,
 )
 from service.operations import queues
+from service.points import reach
 
 
 class QueuesController(Controller):
@@ -48,6 +49,7 @@ class QueuesController(Controller):
             actor=principal.user,
             now=clock.now(),
         )
+        reach("api.queue-created")
         bells.wake_cycles()
         return queue_answer(queues.get_queue(engine, data.name, principal=principal))
 
@@ -82,6 +84,7 @@ class QueuesController(Controller):
         pool_ids = queues.change_queue(
             engine, queue_name, change=change_of(data), actor=principal.user, now=clock.now()
         )
+        reach("api.queue-changed")
         bells.wake_cycles()
         bells.ring_dispatchers(pool_ids)
         return queue_answer(queues.get_queue(engine, queue_name, principal=principal))
@@ -104,5 +107,6 @@ class QueuesController(Controller):
         """Delete a queue (admin) in which no group waits or lives. Answers what it was."""
         before = queues.get_queue(engine, queue_name, principal=principal)
         queues.delete_queue(engine, queue_name, actor=principal.user, now=clock.now())
+        reach("api.queue-deleted")
         bells.wake_cycles()
         return queue_answer(before)

@@ -56,6 +56,9 @@ def migrate() -> None:
 
 def _prepare(name: str) -> Settings:
     """The settings of the environment; logs are set up by them."""
+    import structlog
+
+    from service import points
     from service.logs import configure_logs
     from service.settings import settings_from
 
@@ -64,4 +67,9 @@ def _prepare(name: str) -> Settings:
     except ValueError as error:
         raise click.UsageError(str(error)) from None
     configure_logs(settings, name=name)
+    if points.is_set():
+        # For tests only: whoever finds it in a log of his should know why his processes end.
+        structlog.get_logger(__name__).warning(
+            "crash_point_set", variable=points.VARIABLE, value=os.environ[points.VARIABLE]
+        )
     return settings

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from service import points
 from tests.contract.subjects import LIVE, find, member, wait_for_end, wait_until
 from tests.integration.local_launcher.bench import Bench, is_gone, python
 from workers.launchers.base import (
@@ -24,7 +25,7 @@ from workers.launchers.base import (
     MemberState,
     Outcome,
 )
-from workers.launchers.local import points, tombstones
+from workers.launchers.local import tombstones
 from workers.launchers.local.bell import Bell
 from workers.launchers.local.processes import ProcessId, find_process, is_alive, send_signal
 from workers.launchers.local.spawner import LOOK_AT_ALL
@@ -277,7 +278,7 @@ class FrozenLaunch:
     """A launch whose supervisor freezes at a named point, in a thread of its own."""
 
     def __init__(self, bench: Bench, point: str, launch: MemberLaunch) -> None:
-        os.environ[points.VARIABLE] = point
+        os.environ[points.VARIABLE] = f"{point}:freeze"
         try:
             bench.reopen()
         finally:
@@ -319,7 +320,7 @@ class FrozenLaunch:
         return found[0]
 
 
-@pytest.mark.parametrize("point", [points.FORKED, points.RECORDED])
+@pytest.mark.parametrize("point", ["supervisor.member-forked", "supervisor.member-recorded"])
 def test_a_frozen_supervisor_does_not_execute_what_was_closed_meanwhile(bench: Bench, point: str) -> None:
     """X3: record, then tombstone, then exec. The supervisor wakes up after the places were given away."""
     launch = member(python("note('executed')"))
@@ -332,7 +333,7 @@ def test_a_frozen_supervisor_does_not_execute_what_was_closed_meanwhile(bench: B
     assert list(bench.launcher.observe()) == []
 
 
-@pytest.mark.parametrize("point", [points.RECORDED, points.ADMITTED])
+@pytest.mark.parametrize("point", ["supervisor.member-recorded", "supervisor.no-tombstone-seen"])
 def test_close_ends_a_supervisor_that_froze_before_it_executed(bench: Bench, point: str) -> None:
     """It may have looked for the tombstone already: so it must be gone before Closed is answered."""
     launch = member(python("note('executed')"))
@@ -346,7 +347,7 @@ def test_close_ends_a_supervisor_that_froze_before_it_executed(bench: Bench, poi
 
 def test_close_does_not_wait_for_a_supervisor_without_a_record(bench: Bench) -> None:
     launch = member(python("note('executed')"))
-    frozen = FrozenLaunch(bench, points.FORKED, launch)
+    frozen = FrozenLaunch(bench, "supervisor.member-forked", launch)
     [result] = bench.launcher.close([launch.key.of])
     assert result.is_closed
     frozen.thaw()
@@ -357,7 +358,7 @@ def test_close_does_not_wait_for_a_supervisor_without_a_record(bench: Bench) -> 
 def test_a_frozen_start_that_is_repeated_starts_once(bench: Bench) -> None:
     """A second supervisor of the same member: the record belongs to who wrote it first."""
     launch = member(python("note(f'executed-{os.getpid()}'); time.sleep(60)"))
-    frozen = FrozenLaunch(bench, points.FORKED, launch)
+    frozen = FrozenLaunch(bench, "supervisor.member-forked", launch)
     other = bench.open()
     try:
         assert [result.outcome for result in other.launch([launch])] == [Outcome.STARTED]
@@ -373,7 +374,7 @@ def test_a_frozen_start_that_is_repeated_starts_once(bench: Bench) -> None:
 def test_a_start_that_was_frozen_is_told_to_a_later_launcher(bench: Bench) -> None:
     """Long before that one would look for records by itself."""
     launch = member(python("time.sleep(60)"))
-    frozen = FrozenLaunch(bench, points.FORKED, launch)
+    frozen = FrozenLaunch(bench, "supervisor.member-forked", launch)
     later = bench.open()
     try:
         time.sleep(0.1)
@@ -386,7 +387,7 @@ def test_a_start_that_was_frozen_is_told_to_a_later_launcher(bench: Bench) -> No
 
 def test_a_member_ends_with_a_supervisor_that_is_killed_before_it_executes(bench: Bench) -> None:
     launch = member(python("note('executed')"))
-    frozen = FrozenLaunch(bench, points.ADMITTED, launch)
+    frozen = FrozenLaunch(bench, "supervisor.no-tombstone-seen", launch)
     gated = bench.record(launch.key).record.member
     send_signal(frozen.supervisor, signal.SIGKILL)
     wait_until(lambda: is_gone(gated))
@@ -397,7 +398,7 @@ def test_a_member_ends_with_a_supervisor_that_is_killed_before_it_executes(bench
 
 def test_an_end_that_was_not_written_yet_is_not_told(bench: Bench) -> None:
     launch = member(python("sys.exit(3)"))
-    frozen = FrozenLaunch(bench, points.ENDED, launch)
+    frozen = FrozenLaunch(bench, "supervisor.end-seen", launch)
     assert frozen.result().outcome == Outcome.STARTED
     seen = find(bench.launcher, launch.key)
     assert seen is not None
@@ -426,7 +427,7 @@ def test_a_folder_that_is_gone_says_nothing_about_members(bench: Bench) -> None:
 def test_a_supervisor_that_cannot_write_its_record_starts_nothing(bench: Bench) -> None:
     """The record is what makes a process findable: without it nothing is executed."""
     launch = member(python("note('executed')"))
-    frozen = FrozenLaunch(bench, points.FORKED, launch)
+    frozen = FrozenLaunch(bench, "supervisor.member-forked", launch)
     bench.layout.drop_unit_without_records(launch.key.unit_id)
     frozen.thaw()
     result = frozen.result()

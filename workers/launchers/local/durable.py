@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from service.points import reach
+
 
 def create_once(path: Path, text: str, *, is_durable: bool = True) -> bool:
     """Make `path` with `text`, whole or not at all; False if it is there already.
@@ -14,7 +16,9 @@ def create_once(path: Path, text: str, *, is_durable: bool = True) -> bool:
     draft = path.with_name(f".{path.name}.{os.getpid()}.new")
     try:
         _write(draft, text, flags=os.O_WRONLY | os.O_CREAT | os.O_TRUNC, is_durable=is_durable)
+        reach("file.drafted")
         path.hardlink_to(draft)
+        reach("file.linked")
     except FileExistsError:
         return False
     finally:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from service.points import reach
 from workers.launchers.base import GenerationKey, MemberKey
 from workers.launchers.local.known import KnownMembers
 from workers.launchers.local.layout import parse_mark
@@ -105,10 +106,12 @@ def end_closed(
         if not left.keys or waited > patience_seconds:
             break
         kill(left, with_supervisors=waited > _SUPERVISOR_PATIENCE_SECONDS)
+        reach("launcher.closed-killed")
         time.sleep(_LOOK_AGAIN_SECONDS)
     gone = [record for record in open_records if record.key not in left.keys]
     for record in known.without_end(gone):
         known.add_end(record, End(ended_at=now, detail="ended when its generation was closed"))
+        reach("launcher.closed-ended")
     return left.keys
 
 
@@ -125,11 +128,13 @@ def end_abandoned(known: KnownMembers, *, boot_id: str, now: datetime) -> tuple[
     keys = {record.key for record in abandoned}
     left = find_leftovers(abandoned, owner=known.owner, boot_id=boot_id, is_meant=keys.__contains__)
     kill(left, with_supervisors=False)
+    reach("launcher.abandoned-killed")
     gone = [record for record in abandoned if record.key not in left.keys]
     for record in gone:
         is_node_lost = record.boot_id != boot_id
         detail = "the machine was started anew" if is_node_lost else "its supervisor was killed"
         known.add_end(record, End(ended_at=now, detail=detail, is_node_lost=is_node_lost))
+        reach("launcher.abandoned-ended")
     return left.keys, bool(gone)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
+from service.points import reach
 from workers.launchers.base import MemberKey, MemberObservation
 from workers.launchers.local import records
 from workers.launchers.local.layout import Layout
@@ -87,11 +88,13 @@ class KnownMembers:
         dropped = [file.record.key for file in files if file.end and file.record.key in keys]
         for key in dropped:
             self._layout.record(key).unlink(missing_ok=True)
+            reach("launcher.record-dropped")
             self._layout.stop_order(key).unlink(missing_ok=True)
             with self._lock:
                 self._members.pop(key, None)
         for generation in {key.of for key in dropped} - {record.key.of for record in self.live()}:
             self._layout.port(generation).unlink(missing_ok=True)
+            reach("launcher.port-dropped")
         self._layout.drop_unit_without_records(unit_id)
 
     def drop_ended_before(self, instant: datetime) -> bool:

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from service.clock import Clock, SystemClock
 from service.operations.member_logs import log_path
+from service.points import reach
 from workers.embedded.folders import ServerUser, choose_socket_folder
 from workers.launchers.base import (
     Capabilities,
@@ -127,6 +128,7 @@ class LocalLauncher:
             try:
                 # The first one counts; a later call only tells the supervisor again to look for it.
                 durable.create_once(self._layout.stop_order(key), f"{grace_seconds}\n", is_durable=False)
+                reach("launcher.stop-ordered")
             except FileNotFoundError:  # ended and forgotten meanwhile
                 continue
             send_signal(known.record.supervisor, LOOK)
@@ -134,6 +136,7 @@ class LocalLauncher:
     @_answering()
     def close(self, generations: Sequence[GenerationKey]) -> Sequence[CloseResult]:
         tombstones.forbid(self._layout, generations)
+        reach("launcher.generations-forbidden")
         left = end_closed(
             Closed(generations),
             self._known,
@@ -160,6 +163,7 @@ class LocalLauncher:
             if key.unit_id not in live_units or not any(other in Closed([key]) for other in live)
         ]
         tombstones.forbid(self._layout, over)
+        reach("launcher.over-forbidden")
         closed = Closed(over)
         for unit_id in closed.units:
             self._known.drop_ended(unit_id, closed)
@@ -190,10 +194,12 @@ class LocalLauncher:
         for unit_id in {member.key.unit_id for member in members}:
             self._layout.make_unit(unit_id)
         durable.sync_folder(self._layout.units)
+        reach("launcher.folders-made")
         taken = {record.master_port for record in self._known.live()}
         ports: dict[GenerationKey, int] = {}
         for generation in dict.fromkeys(member.key.of for member in members):
             ports[generation] = choose_port(self._layout.port(generation), taken | set(ports.values()))
+            reach("launcher.port-chosen")
         return self._spawner.start([self._order(member, ports[member.key.of]) for member in members])
 
     def _order(self, member: MemberLaunch, port: int) -> StartOrder:

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from service.domain.masking import StreamMask
 from service.operations.member_logs import list_segments, segment_path
+from service.points import reach
 
 _CHUNK_BYTES = 1 << 18
 
@@ -74,11 +75,13 @@ class LogPump:
         older = list_segments(self._log)
         with contextlib.suppress(FileNotFoundError):  # set aside already, but the disk was full for a new one
             self._log.rename(segment_path(self._log, self._start))
+        reach("supervisor.log-set-aside")
         fresh = self._open()
         os.close(self._file)
         self._file = fresh
         self._start += self._size
         self._size = 0
+        reach("supervisor.log-begun")
         for segment in older:
             segment.path.unlink(missing_ok=True)
 

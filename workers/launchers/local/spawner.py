@@ -17,6 +17,7 @@ import sys
 from pathlib import Path
 
 from service.clock import SystemClock
+from service.points import reach
 from workers.launchers.base import Outcome
 from workers.launchers.local import bell
 from workers.launchers.local.gate import reset_signals
@@ -39,6 +40,7 @@ def main(arguments: list[str]) -> None:
     gc.freeze()
     while received := receive_orders(control):
         orders, reports = received
+        reach("spawner.orders-received")
         for order in orders:
             _fork(order, around, control=control, reports=reports)
         os.close(reports)
@@ -54,6 +56,7 @@ def _fork(order: StartOrder, around: Surroundings, *, control: socket.socket, re
     if pid == 0:
         control.close()
         supervise(order, around, reports=reports)
+    reach("spawner.supervisor-forked")
 
 
 def _reap(bells: Path) -> None:

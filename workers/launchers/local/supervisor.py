@@ -14,8 +14,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from service.clock import Clock
+from service.points import reach
 from workers.launchers.base import Outcome
-from workers.launchers.local import bell, points, records, tombstones
+from workers.launchers.local import bell, records, tombstones
 from workers.launchers.local.gate import GatedMember
 from workers.launchers.local.keeper import Alarm, Keeper
 from workers.launchers.local.layout import Layout
@@ -82,22 +83,26 @@ class _Supervisor:
             return self._report(*refusal)
         if failure := member.open():
             return self._report_failure(failure, member.pid)
+        reach("supervisor.command-executed")
         note = self._note_start()
+        reach("supervisor.start-noted")
         self._report(Outcome.STARTED)
+        reach("supervisor.start-reported")
         # Also for a launcher that came after the one that wanted this start.
         bell.ring(self._around.bells, str(self._key))
         return self._tell_end(self._keep(member.pid, pump=pump, alarm=alarm, source=source), note)
 
     def _ask_admission(self, member: GatedMember) -> tuple[Outcome | None, str | None] | None:
         """Write the record, then look for the tombstone, in this order (X3). None: it may execute."""
-        points.reach(points.FORKED)
+        reach("supervisor.member-forked")
         if not records.create_record(self._layout, self._record(member.pid)):
             return None, None
-        points.reach(points.RECORDED)
+        reach("supervisor.member-recorded")
         if tombstones.is_closed(self._layout, self._key.of):
             self._layout.record(self._key).unlink(missing_ok=True)
+            reach("supervisor.record-taken-back")
             return Outcome.REFUSED, "this generation was closed"
-        points.reach(points.ADMITTED)
+        reach("supervisor.no-tombstone-seen")
         return None
 
     def _record(self, member_pid: int) -> Record:
@@ -129,7 +134,7 @@ class _Supervisor:
             clock=self._around.clock,
         )
         end = keeper.keep(alarm, source)
-        points.reach(points.ENDED)
+        reach("supervisor.end-seen")
         # Who closes a generation kills its processes in no order: a shell may see its program killed and
         # still end with 0, which is no success.
         was_told = end.was_told_to_stop or tombstones.is_closed(self._layout, self._key.of)
@@ -150,6 +155,7 @@ class _Supervisor:
         while True:
             try:
                 records.add_end(self._layout, self._key, end=end)
+                reach("supervisor.end-written")
                 break
             except FileNotFoundError:  # closed and forgotten meanwhile
                 return

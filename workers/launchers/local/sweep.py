@@ -13,6 +13,7 @@ from pathlib import Path
 import structlog
 
 from service.clock import Clock
+from service.points import reach
 from workers.launchers.local.known import KnownMembers
 from workers.launchers.local.layout import Layout
 
@@ -73,6 +74,7 @@ def sweep(
     has_dropped = known.drop_ended_before(now - KEPT)
     for entry in _old_entries(layout.tombstones, limit=limit, rest=rest):
         Path(entry).unlink(missing_ok=True)
+        reach("launcher.old-tombstone-dropped")
     for entry in _old_entries(data / "logs", limit=limit, rest=rest):
         # Those of units: what the stack itself writes lies beside them and is not ours to drop.
         if (
@@ -81,6 +83,7 @@ def sweep(
             and _newest_change(Path(entry)) < limit
         ):
             shutil.rmtree(entry, ignore_errors=True)
+            reach("launcher.old-logs-dropped")
     return has_dropped
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from service.points import reach
 from workers.launchers.base import GenerationKey
 from workers.launchers.local import durable
 from workers.launchers.local.layout import Layout
@@ -25,6 +26,7 @@ def forbid(layout: Layout, keys: Iterable[GenerationKey]) -> None:
     new = [key for key in keys if not is_closed(layout, key)]
     for key in new:
         durable.append_line(layout.tombstone(key.unit_id), f"{key.attempt} {key.generation}", creates=True)
+        reach("launcher.tombstone-written")
     if new:
         durable.sync_folder(layout.tombstones)
 

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import workers
+from service import points
+from service.points import reach
 from workers.launchers.base import LauncherUnreachable
-from workers.launchers.local import points
 from workers.launchers.local.layout import Layout
 from workers.launchers.local.orders import Report, StartOrder, parse_reports, send_orders
 from workers.launchers.local.processes import read_boot_id
@@ -85,12 +86,13 @@ class WarmSpawner:
     def _send(self, orders: Sequence[StartOrder], writer: int) -> None:
         for is_last in (False, True):
             try:
-                return send_orders(self._connect(), orders, reports=writer)
+                send_orders(self._connect(), orders, reports=writer)
+                reach("launcher.orders-sent")
+                return
             except OSError as error:  # it was killed; half an order is never carried out
                 self.stop()
                 if is_last:
                     raise LauncherUnreachable(f"the spawner takes no orders: {error}") from error
-        return None
 
     def _connect(self) -> socket.socket:
         if self._process and self._process.poll() is not None:
@@ -101,6 +103,7 @@ class WarmSpawner:
                 self._process = _start_process(theirs.fileno(), self._layout, bells=self._bells)
             ours.settimeout(self._silence_seconds)
             self._control = ours
+            reach("launcher.spawner-started")
         return self._control
 
 
