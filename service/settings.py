@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
@@ -58,6 +59,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     kill_patience_seconds: float = 60.0
     #: A log of a member is cut off at this size, oldest first.
     log_limit_bytes: int = 64 * 1024 * 1024
+
+    #: Groups are dropped, with their events and usage, so many days after their end; 0 keeps them for
+    #: ever. A group that was submitted with an Idempotency-Key stays for at least 7 days (K1).
+    retention_days: Annotated[int, msgspec.Meta(ge=0)] = 30
+    #: How often the ticker looks for such groups, and how long it drops them at a stretch.
+    retention_period_seconds: Annotated[float, msgspec.Meta(gt=0)] = 60.0
+    retention_run_seconds: Annotated[float, msgspec.Meta(gt=0)] = 5.0
 
 
 def settings_from(environ: Mapping[str, str]) -> Settings:

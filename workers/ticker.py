@@ -1,4 +1,6 @@
-"""The ticker: RQ's cron scheduler, made to speak JSON. A lost wake-up costs one tick, never a group."""
+"""The ticker: RQ's cron scheduler, made to speak JSON. A lost wake-up costs one tick, never a group.
+
+Beside it a thread drops what ended long ago (K1)."""
 
 from __future__ import annotations
 
@@ -13,10 +15,13 @@ from rq.cron import CronJob, CronScheduler
 from rq.exceptions import StopRequested
 
 from service import jobs
+from service.clock import SystemClock
 from service.inventory.client import make_client
 from service.points import reach
 from service.settings import Settings
+from service.store.engine import make_engine
 from workers.bootstrap import backoff, process_name, stop_on_signals
+from workers.retention import Retention
 
 _log = structlog.get_logger(__name__)
 
@@ -25,6 +30,9 @@ def run(settings: Settings) -> None:
     """Tick until SIGTERM or SIGINT. RQ's scheduler ends when Redis is away; it is started again."""
     stop = threading.Event()
     client = make_client(settings.redis_url)
+    engine = make_engine(settings.database_url, pool_size=1, application_name="muster ticker")
+    retention = Retention(engine, client, settings=settings, clock=SystemClock())
+    retention.start()
     waits = backoff(most_seconds=max(settings.tick_seconds, 1.0))
     while not stop.is_set():
         stop_on_signals(stop)
@@ -37,6 +45,8 @@ def run(settings: Settings) -> None:
             stop.wait(seconds)
         else:
             waits = backoff(most_seconds=max(settings.tick_seconds, 1.0))
+    retention.stop()
+    engine.dispose()
     client.close()
 
 

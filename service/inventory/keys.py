@@ -28,6 +28,8 @@ CYCLES_WAKE = "muster:cycles:wake"
 CYCLES_BELL = "muster:cycles:bell"
 #: Hash: counters of the cycles' time and size, for /metrics.
 CYCLES_STATS = "muster:stats:cycles"
+#: Hash: what was dropped because of its age, for /metrics.
+RETENTION_STATS = "muster:stats:retention"
 
 
 def dispatcher_bell(pool_id: int) -> str:

@@ -57,8 +57,8 @@ def submit_groups(
     refuse_broken(specs, is_batch=is_batch)
     public_ids = [uuid7() for _ in specs]
     with engine.begin() as conn:
-        if key is not None and not take_key(conn, key, group_ids=public_ids, now=now):
-            return _repeated(conn, key)
+        if key is not None and (first := _made_before(conn, key, public_ids=public_ids, now=now)) is not None:
+            return first
         queue_ids = open_queues(conn, specs, principal=principal, is_batch=is_batch)
         check_places(specs, configuration.get(conn), is_batch=is_batch)
         shape_ids = _shape_ids(conn, specs)
@@ -84,11 +84,19 @@ def submit_groups(
     return Submitted(public_ids=tuple(public_ids), groups=tuple(groups))
 
 
-def _repeated(conn: Connection, key: SubmitKey) -> Submitted:
-    found = find_key(conn, key)
-    if found is None or found[0] != key.body_digest:
-        raise Conflict("This Idempotency-Key was used for another request; choose a new one.")
-    return Submitted(public_ids=tuple(found[1]))
+def _made_before(
+    conn: Connection, key: SubmitKey, *, public_ids: list[UUID], now: datetime
+) -> Submitted | None:
+    """What an earlier request with this key made; None if the key is this request's now, also because
+    the groups of an old one were dropped between two looks (K1)."""
+    while not take_key(conn, key, group_ids=public_ids, now=now):
+        found = find_key(conn, key)
+        if found is None:
+            continue
+        if found[0] != key.body_digest:
+            raise Conflict("This Idempotency-Key was used for another request; choose a new one.")
+        return Submitted(public_ids=tuple(found[1]))
+    return None
 
 
 def _shape_ids(conn: Connection, specs: Sequence[GroupSpec]) -> list[int]:

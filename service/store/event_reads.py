@@ -84,11 +84,12 @@ def read_snapshot(conn: Connection) -> SeenSnapshot:
 
 
 def list_ended_groups(conn: Connection, group_ids: Collection[int]) -> frozenset[int]:
-    """Those of these groups of which every unit has ended."""
+    """Those of these groups of which every unit has ended, or which were dropped since (K1)."""
     rows = conn.execute(
         text(
-            "SELECT group_id FROM units WHERE group_id = ANY(:ids) GROUP BY group_id"
-            " HAVING bool_and(ended_at IS NOT NULL)"
+            "SELECT asked.group_id FROM unnest(CAST(:ids AS bigint[])) AS asked (group_id)"
+            " WHERE NOT EXISTS (SELECT FROM units u WHERE u.group_id = asked.group_id"
+            " AND u.ended_at IS NULL)"
         ),
         {"ids": list(group_ids)},
     )

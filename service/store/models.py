@@ -209,7 +209,13 @@ idempotency_keys = Table(
     Column("key", Text, primary_key=True),
     Column("body_digest", LargeBinary, nullable=False),
     Column("group_ids", ARRAY(Uuid), nullable=False),
-    _instant("created_at", nullable=False),
+    Column(
+        "created_at",
+        DateTime(timezone=True),
+        nullable=False,
+        index=True,
+        comment="that of its groups, by which they find each other (K1)",
+    ),
 )
 units = Table(
     "units",

@@ -1,0 +1,36 @@
+"""A pool whose dispatcher has registered its nodes; groups of it end as they do in life."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from redis import Redis
+from sqlalchemy import Engine
+
+from service.inventory.client import make_client
+from service.store.engine import make_engine
+from tests.integration.dispatch.site import Site
+
+
+@pytest.fixture
+def engine(database_url: str) -> Iterator[Engine]:
+    engine = make_engine(database_url)
+    yield engine
+    engine.dispose()
+
+
+@pytest.fixture
+def site(engine: Engine, tmp_path: Path) -> Iterator[Site]:
+    site = Site(engine, tmp_path)
+    site.pass_at(0)
+    yield site
+    site.close()
+
+
+@pytest.fixture
+def redis_client(redis_url: str) -> Iterator[Redis]:
+    client = make_client(redis_url)
+    yield client
+    client.close()
