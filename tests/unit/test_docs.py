@@ -121,7 +121,9 @@ def test_each_rule_is_cited_where_the_page_says_that_it_is_kept() -> None:
 def test_each_rule_that_the_code_cites_is_on_the_page() -> None:
     told = {row[0] for row in rows(section(read("architecture.md"), "Where each rule is kept"))}
     sources = [path for folder in ("service", "workers") for path in (ROOT / folder).rglob("*.py")]
-    cited = {rule for path in sources for rule in re.findall(r"[(, ]([LWRXDTPJK]\d)[),:. ]", path.read_text())}
+    cited = {
+        rule for path in sources for rule in re.findall(r"[(, ]([LWRXDTPJK]\d)[),:. ]", path.read_text())
+    }
     assert cited <= told
 
 
