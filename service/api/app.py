@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -25,7 +25,7 @@ from service.api.controllers.keys import KeysController
 from service.api.controllers.members import MembersController
 from service.api.controllers.nodes import NodesController
 from service.api.controllers.queues import QueuesController
-from service.api.deps import dependencies
+from service.api.deps import Parts, dependencies
 from service.api.event_hub import EventHub
 from service.api.lifespans import Lifespan, asking, closing, knowing_the_admin, ringing, streaming
 from service.api.metrics import RequestTimes, Scrapes, render
@@ -59,22 +59,6 @@ ROUTES: tuple[ControllerRouterHandler, ...] = (
     KeysController,
 )
 
-#: What handlers may ask for by name, besides the principal.
-PARTS = (
-    "engine",
-    "redis",
-    "bells",
-    "clock",
-    "settings",
-    "key_ring",
-    "box",
-    "configuration",
-    "request_times",
-    "scrapes",
-    "readiness",
-    "hub",
-)
-
 
 def create_app(
     settings: Settings,
@@ -101,20 +85,20 @@ def create_app(
     times, readiness = RequestTimes(), Readiness(pulse, redis)
     executor = ThreadPoolExecutor(settings.api_pool_size, thread_name_prefix="handler")
     set_asyncio_executor(executor)
-    parts = {
-        "engine": engine,
-        "redis": redis,
-        "bells": bells,
-        "clock": clock,
-        "settings": settings,
-        "key_ring": ring,
-        "box": open_box(key=settings.secret_key, data=settings.data),
-        "configuration": KnownConfiguration(),
-        "request_times": times,
-        "scrapes": Scrapes(partial(_measured, engine, redis, clock)),
-        "readiness": readiness,
-        "hub": hub,
-    }
+    parts = Parts(
+        engine=engine,
+        redis=redis,
+        bells=bells,
+        clock=clock,
+        settings=settings,
+        key_ring=ring,
+        box=open_box(key=settings.secret_key, data=settings.data),
+        configuration=KnownConfiguration(),
+        request_times=times,
+        scrapes=Scrapes(partial(_measured, engine, redis, clock)),
+        readiness=readiness,
+        hub=hub,
+    )
     lifespans = [
         closing(engine if is_own else None, executor),
         asking(pulse, readiness),
@@ -122,17 +106,15 @@ def create_app(
         streaming(hub),
         knowing_the_admin(engine, settings, clock),
     ]
-    return _assembled(parts, lifespans, ring=ring, times=times)
+    return _assembled(parts, lifespans)
 
 
-def _assembled(
-    parts: Mapping[str, object], lifespans: Sequence[Lifespan], *, ring: KeyRing, times: RequestTimes
-) -> Litestar:
+def _assembled(parts: Parts, lifespans: Sequence[Lifespan]) -> Litestar:
     return Litestar(
         route_handlers=ROUTES,
         dependencies=dependencies(parts),
-        middleware=[Boundaries(), Authentication(ring), KnownParameters()],
-        state=State({"request_times": times}),
+        middleware=[Boundaries(), Authentication(parts.key_ring), KnownParameters()],
+        state=State({"request_times": parts.request_times}),
         exception_handlers=HANDLERS,
         return_dto=None,
         request_max_body_size=MAX_BODY_BYTES,

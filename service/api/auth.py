@@ -11,7 +11,6 @@ from typing import Any
 
 from litestar.concurrency import sync_to_thread
 from litestar.connection import ASGIConnection
-from litestar.datastructures import Headers
 from litestar.enums import ScopeType
 from litestar.handlers import BaseRouteHandler
 from litestar.middleware import ASGIMiddleware
@@ -70,7 +69,7 @@ class Authentication(ASGIMiddleware):
         self._ring = ring
 
     async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
-        digest = keys.digest_of(_bearer(Headers.from_scope(scope)))
+        digest = keys.digest_of(_bearer(scope))
         principal = self._ring.remembered(digest) or await sync_to_thread(self._ring.look_up, digest)
         if principal is None:
             raise NotAuthenticated("This key is not known, or it was revoked.")
@@ -90,8 +89,9 @@ def require_admin(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHa
         raise NotAllowed("Only an admin may do this.")
 
 
-def _bearer(headers: Headers) -> str:
-    scheme, _, key = headers.get("authorization", "").partition(" ")
+def _bearer(scope: Scope) -> str:
+    sent = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+    scheme, _, key = sent.decode("latin-1").partition(" ")
     key = key.strip()
     if scheme.lower() != "bearer" or not key or len(key) > _LONGEST_KEY:
         raise NotAuthenticated("Send a key: Authorization: Bearer KEY.")

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 import time
-import uuid
 
 import structlog
+import uuid_utils
 from litestar.enums import ScopeType
 from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -63,7 +63,7 @@ class RequestLog:
 
 def _id_of(scope: Scope) -> str:
     given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
-    return given.decode() if _REQUEST_ID.fullmatch(given) else uuid.uuid4().hex
+    return given.decode() if _REQUEST_ID.fullmatch(given) else uuid_utils.uuid4().hex
 
 
 def _method(scope: Scope) -> str:

@@ -6,6 +6,8 @@ never closes a connection. Whoever waits for it would wait as long as it does.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -18,8 +20,10 @@ from sqlalchemy.pool import ConnectionPoolEntry
 
 T = TypeVar("T")
 
-#: A pooled connection has to show that it works before it is used.
+#: A pooled connection that has rested has to show that it works before it is used. One that served a
+#: moment ago would as likely break in the middle of a statement, and each check is a round trip.
 _PING_SECONDS = 2.0
+_REST_SECONDS = 1.0
 #: How often a wait looks whether the process was told to stop.
 _INTERVAL_SECONDS = 0.1
 
@@ -83,13 +87,16 @@ def bound_waiting(engine: Engine, *, answer_seconds: float) -> None:
 
 
 def ping_before_use(engine: Engine) -> None:
-    """Have the pool of an engine with bounded connections hand out only those that answer at once. If one
-    does not, none of the others is trusted either."""
+    """Have the pool of an engine with bounded connections hand out those that have rested only if they
+    answer at once. If one does not, none of the others is trusted either."""
+
+    @event.listens_for(engine, "checkin")
+    def rest(_connection: BoundedConnection | None, record: ConnectionPoolEntry) -> None:
+        record.info["rests_since"] = time.monotonic()
 
     @event.listens_for(engine, "checkout")
     def ping(connection: BoundedConnection, record: ConnectionPoolEntry, _proxy: object) -> None:
-        if not record.info.setdefault("has_served", False):
-            record.info["has_served"] = True  # it was opened just now
+        if time.monotonic() - record.info.get("rests_since", math.inf) < _REST_SECONDS:
             return
         try:
             connection.ping(seconds=_PING_SECONDS)

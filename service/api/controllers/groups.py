@@ -8,16 +8,9 @@ from uuid import UUID
 from litestar import Controller, Response, delete, get, post
 from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 
+from service.api.bells import Bells
 from service.api.body import StrictJson
-from service.api.deps import (
-    BellsDep,
-    BoxDep,
-    ClockDep,
-    EngineDep,
-    KnownConfigurationDep,
-    PrincipalDep,
-    RedisDep,
-)
+from service.api.deps import Caller, Parts, PartsDep
 from service.api.schemas.group import BatchRequest, GroupRequest
 from service.api.schemas.group_answer import GroupAnswer, GroupPageAnswer, brief_answer, group_answer
 from service.api.schemas.group_filter import CursorText, LabelTexts, Limit, Text, labels_of
@@ -48,31 +41,26 @@ class GroupsController(Controller):
     def submit_group(
         self,
         data: JSONBody[GroupRequest],
-        engine: EngineDep,
-        redis: RedisDep,
-        box: BoxDep,
-        configuration: KnownConfigurationDep,
-        bells: BellsDep,
-        clock: ClockDep,
-        principal: PrincipalDep,
+        parts: PartsDep,
+        request: Caller,
         idempotency_key: IdempotencyKey = None,
     ) -> Response[GroupAnswer]:
         """Submit a group. 201 says that it exists; it is not admitted yet. A repetition with the same
         Idempotency-Key and body answers with the same group; with another body, 409."""
         with named_as_sent([data], is_batch=False):
             submitted = submit.submit_groups(
-                engine,
+                parts.engine,
                 [read_group(data)],
-                principal=principal,
-                now=clock.now(),
-                box=box,
-                configuration=configuration,
-                key=submit_key(idempotency_key, data, principal=principal, box=box),
+                principal=request.user,
+                now=parts.clock.now(),
+                box=parts.box,
+                configuration=parts.configuration,
+                key=submit_key(idempotency_key, data, principal=request.user, box=parts.box),
             )
         if submitted.is_repeated:
-            answer = _answer(submitted.public_ids[0], engine, redis, principal)
+            answer = _answer(submitted.public_ids[0], parts, request.user)
         else:
-            bells.wake_cycles()
+            parts.bells.wake_cycles()
             answer = group_answer(reads.detail_of_new(submitted.groups[0]), None)
         return Response(answer, headers={"Location": f"/v1/groups/{answer.id}"})
 
@@ -80,12 +68,8 @@ class GroupsController(Controller):
     def submit_batch(
         self,
         data: JSONBody[BatchRequest],
-        engine: EngineDep,
-        box: BoxDep,
-        configuration: KnownConfigurationDep,
-        bells: BellsDep,
-        clock: ClockDep,
-        principal: PrincipalDep,
+        parts: PartsDep,
+        request: Caller,
         idempotency_key: IdempotencyKey = None,
     ) -> BatchAnswer:
         """Submit groups together: all or none. If one is refused, the problem names its index and
@@ -93,17 +77,17 @@ class GroupsController(Controller):
         with named_as_sent(data.groups, is_batch=True):
             specs = read_groups(data.groups)
             submitted = submit.submit_groups(
-                engine,
+                parts.engine,
                 specs,
-                principal=principal,
-                now=clock.now(),
-                box=box,
-                configuration=configuration,
-                key=submit_key(idempotency_key, data, principal=principal, box=box),
+                principal=request.user,
+                now=parts.clock.now(),
+                box=parts.box,
+                configuration=parts.configuration,
+                key=submit_key(idempotency_key, data, principal=request.user, box=parts.box),
                 is_batch=True,
             )
         if not submitted.is_repeated:
-            bells.wake_cycles()
+            parts.bells.wake_cycles()
         return BatchAnswer(
             groups=[
                 SubmittedAnswer(id=public_id, name=spec.name, queue=spec.queue)
@@ -114,10 +98,8 @@ class GroupsController(Controller):
     @get(operation_id="list-groups", sync_to_thread=True)
     def list_groups(
         self,
-        engine: EngineDep,
-        redis: RedisDep,
-        box: BoxDep,
-        principal: PrincipalDep,
+        parts: PartsDep,
+        request: Caller,
         queue: Text = None,
         status: Annotated[list[Status] | None, QueryParameter(max_items=9)] = None,
         owner: Text = None,
@@ -140,84 +122,78 @@ class GroupsController(Controller):
             is_waiting=bool(waiting),
             order=order or (ListOrder.POSITION if waiting else ListOrder.NEWEST),
         )
-        page = reads.list_groups(engine, wanted, principal=principal, after=key_of(cursor, box), limit=limit)
+        page = reads.list_groups(
+            parts.engine, wanted, principal=request.user, after=key_of(cursor, parts.box), limit=limit
+        )
         queues = {brief.group.queue_id for brief in page.groups if brief.units.is_waiting}
-        positions = find_positions(redis, queues)
+        positions = find_positions(parts.redis, queues)
         return GroupPageAnswer(
             groups=[
                 brief_answer(brief, positions.get(brief.group.id) if brief.units.is_waiting else None)
                 for brief in page.groups
             ],
-            cursor=cursor_of(page.next_key, box),
+            cursor=cursor_of(page.next_key, parts.box),
         )
 
     @get("/{group_id:str}", operation_id="get-group", sync_to_thread=True)
-    def get_group(
-        self, group_id: FromPath[str], engine: EngineDep, redis: RedisDep, principal: PrincipalDep
-    ) -> GroupAnswer:
+    def get_group(self, group_id: FromPath[str], parts: PartsDep, request: Caller) -> GroupAnswer:
         """One group: what it asked for, where it stands, what it holds."""
-        return _answer(group_id_of(group_id), engine, redis, principal)
+        return _answer(group_id_of(group_id), parts, request.user)
 
     @delete("/{group_id:str}", operation_id="cancel-group", status_code=202, sync_to_thread=True)
     def cancel_group(
         self,
         group_id: FromPath[str],
-        engine: EngineDep,
-        redis: RedisDep,
-        bells: BellsDep,
-        clock: ClockDep,
-        principal: PrincipalDep,
+        parts: PartsDep,
+        request: Caller,
     ) -> GroupAnswer:
         """Cancel a group. What waits ends at once; what runs is told to stop, has its grace, and is
         Cancelled when its last process is gone. Repeating it, or cancelling what has ended, changes
         nothing."""
         public_id = group_id_of(group_id)
-        _ring(cancel.cancel_group(engine, public_id, principal=principal, now=clock.now()), bells)
-        return _answer(public_id, engine, redis, principal)
+        cancelling = cancel.cancel_group(
+            parts.engine, public_id, principal=request.user, now=parts.clock.now()
+        )
+        _ring(cancelling, parts.bells)
+        return _answer(public_id, parts, request.user)
 
     @post("/{group_id:str}/hold", operation_id="hold-group", status_code=200, sync_to_thread=True)
     def hold_group(
         self,
         group_id: FromPath[str],
-        engine: EngineDep,
-        redis: RedisDep,
-        bells: BellsDep,
-        clock: ClockDep,
-        principal: PrincipalDep,
+        parts: PartsDep,
+        request: Caller,
     ) -> GroupAnswer:
         """Nothing of the group is admitted until it is released; what runs of it goes on."""
         public_id = group_id_of(group_id)
-        hold.hold_group(engine, public_id, principal=principal, now=clock.now())
+        hold.hold_group(parts.engine, public_id, principal=request.user, now=parts.clock.now())
         reach("api.group-held")
-        bells.wake_cycles()
-        return _answer(public_id, engine, redis, principal)
+        parts.bells.wake_cycles()
+        return _answer(public_id, parts, request.user)
 
     @post("/{group_id:str}/release", operation_id="release-group", status_code=200, sync_to_thread=True)
     def release_group(
         self,
         group_id: FromPath[str],
-        engine: EngineDep,
-        redis: RedisDep,
-        bells: BellsDep,
-        clock: ClockDep,
-        principal: PrincipalDep,
+        parts: PartsDep,
+        request: Caller,
     ) -> GroupAnswer:
         """A held group may be admitted again, at its old place."""
         public_id = group_id_of(group_id)
-        hold.release_group(engine, public_id, principal=principal, now=clock.now())
+        hold.release_group(parts.engine, public_id, principal=request.user, now=parts.clock.now())
         reach("api.group-released")
-        bells.wake_cycles()
-        return _answer(public_id, engine, redis, principal)
+        parts.bells.wake_cycles()
+        return _answer(public_id, parts, request.user)
 
 
-def _answer(public_id: UUID, engine: EngineDep, redis: RedisDep, principal: Principal) -> GroupAnswer:
-    detail = reads.get_group(engine, public_id, principal=principal)
+def _answer(public_id: UUID, parts: Parts, principal: Principal) -> GroupAnswer:
+    detail = reads.get_group(parts.engine, public_id, principal=principal)
     is_waiting = detail.units.is_waiting
-    positions = find_positions(redis, [detail.group.queue_id]) if is_waiting else {}
+    positions = find_positions(parts.redis, [detail.group.queue_id]) if is_waiting else {}
     return group_answer(detail, positions.get(detail.group.id))
 
 
-def _ring(cancelling: cancel.Cancelling, bells: BellsDep) -> None:
+def _ring(cancelling: cancel.Cancelling, bells: Bells) -> None:
     """The cycle frees what was reserved and re-orders; the dispatchers stop the members."""
     reach("api.group-cancelled")
     if cancelling.has_changed:
