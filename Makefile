@@ -51,6 +51,10 @@ format: $(STAMP) ## Format the code and apply safe lint fixes
 test: $(STAMP) ## Run the tests (PYTEST_ARGS='-k word' to choose)
 	$(PY) -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
 
+.PHONY: faults
+faults: $(STAMP) ## Kill, freeze and starve a stack under load (PYTEST_ARGS to choose)
+	$(PY) -m pytest tests/faults -n 2 --dist loadgroup $(PYTEST_ARGS)
+
 .PHONY: test-redis
 test-redis: $(STAMP) ## Run the inventory tests on a Redis server from the system
 	@if [ -x "$${MUSTER_TEST_REDIS:-/usr/bin/redis-server}" ]; then \

@@ -181,3 +181,12 @@ def test_no_file_names_a_place_on_somebodys_machine() -> None:
         if machine.search(path.read_text(errors="replace")):
             found.append(place(path))
     assert found == []
+
+
+def test_every_folder_of_tests_is_run() -> None:
+    """`make test` runs the testpaths, `make faults` the rest."""
+    options = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
+    folders = {
+        f"tests/{path.relative_to(ROOT / 'tests').parts[0]}" for path in TESTS if path.name[:5] == "test_"
+    }
+    assert folders == {*options["testpaths"], "tests/faults"}

@@ -7,101 +7,30 @@ and ledger and processes agree, and everything goes on by itself.
 from __future__ import annotations
 
 import os
-import random
 import signal
 import time
 import uuid
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from service.client import Client, ClientError
+from service.client import Client
 from service.client.groups import Group
 from tests import servers
-from tests.e2e import faults
-from tests.e2e.asker import Asker
-from tests.e2e.journals import Journal
-from tests.e2e.stacks import NODES, Up, data_folder, environment, wait_for, wait_status
-from tests.e2e.streams import Stream
-from tests.e2e.verdict import judge
-from tests.e2e.witness import Witness
+from tests.e2e.stacks import Up, data_folder, wait_for, wait_status
+from tests.faults import faults
+from tests.faults.asker import Asker
+from tests.faults.journals import Journal
+from tests.faults.trial import LEASE_SECONDS, Trial, assert_recovers, load_on, start
+from tests.faults.verdict import SUCCEEDED, judge
+from tests.faults.witness import Witness
 
 # One stack after the other: each takes the processors for itself while it starts.
 pytestmark = [pytest.mark.xdist_group("stack"), pytest.mark.timeout(180), pytest.mark.slow]
 
-LEASE_SECONDS = 3.0
-#: After the end of a fault everything answers and agrees again within this.
-RECOVERY_SECONDS = 10.0
 OUTAGE_SECONDS = 5.0
 #: No process of the stack may take more of a processor than this while a store is away.
 MOST_SHARE = 0.35
-
-
-@pytest.fixture(scope="module")
-def up() -> Iterator[Up]:
-    with servers.server_folder() as folder, data_folder(folder) as data:
-        stack = _start(data)
-        yield stack
-        assert stack.stop() == 0
-
-
-@dataclass
-class Trial:
-    """A stack under load to which something is about to happen. `across`: a gang of three that runs
-    from before the fault until after it. `others`: what the test submits itself."""
-
-    up: Up
-    client: Client
-    journal: Journal
-    stream: Stream
-    across: str
-    others: list[str] = field(default_factory=list)
-
-
-@contextmanager
-def load_on(up: Up, folder: Path) -> Iterator[Trial]:
-    """Load for the fault in the block; then what must be true after every fault."""
-    journal = Journal(folder, label=uuid.uuid4().hex)
-    try:
-        with up.client() as client, Witness(up.data, client.address) as witness:
-            across = client.submit(journal.long_gang(3))
-            wait_status(client, across.id, "Running")
-            with Stream(client.address, journal) as stream:
-                wait_for(lambda: True if len(stream.submits) >= 4 else None, "there is load")
-                trial = Trial(up, client, journal, stream, across.id)
-                yield trial
-                _assert_recovers(client)
-            journal.open()
-            streamed = [submit.group_id for submit in stream.submits if submit.group_id]
-            judge(up, client, journal, {across.id, *streamed, *trial.others})
-            for submit in stream.submits:
-                assert client.submit(submit.body, key=submit.key).id == submit.group_id
-    finally:
-        journal.open()
-    assert witness.faults == []
-    assert all(witness.samples.values()), witness.samples
-
-
-def _assert_recovers(client: Client) -> None:
-    """Ready, and the audit clean, in time, while groups come and go."""
-
-    def look() -> bool | None:
-        try:
-            client.ready()
-            return True if client.audit().is_clean else None
-        except ClientError:
-            return None
-
-    wait_for(look, "ready, with a clean audit", seconds=RECOVERY_SECONDS)
-
-
-def _assert_unharmed(trial: Trial) -> None:
-    """The gang that ran across the fault is still in its first generation."""
-    group = trial.client.get(trial.across)
-    assert (group.status, group.attempt, group.generation) == ("Running", 1, 1)
 
 
 # ------------------------------------------------------------ processes are killed
@@ -109,17 +38,17 @@ def _assert_unharmed(trial: Trial) -> None:
 def test_a_killed_process_comes_back(up: Up, tmp_path: Path, part: str) -> None:
     with load_on(up, tmp_path) as trial:
         faults.kill(up, part)
-        _assert_recovers(trial.client)
-        _assert_unharmed(trial)
+        trial.assert_recovers()
+        trial.assert_unharmed()
 
 
 def test_killed_stores_come_back(up: Up, tmp_path: Path) -> None:
     with load_on(up, tmp_path) as trial:
         for parts in (["postgres"], ["valkey"], ["postgres", "valkey"]):
             faults.kill(up, *parts)
-            _assert_recovers(trial.client)
+            trial.assert_recovers()
             time.sleep(0.5)
-        _assert_unharmed(trial)
+        trial.assert_unharmed()
 
 
 def test_an_emptied_redis_is_filled_again(up: Up, tmp_path: Path) -> None:
@@ -127,8 +56,8 @@ def test_an_emptied_redis_is_filled_again(up: Up, tmp_path: Path) -> None:
         for _ in range(3):
             faults.empty_redis(up)
             time.sleep(0.3)
-        _assert_recovers(trial.client)
-        _assert_unharmed(trial)
+        trial.assert_recovers()
+        trial.assert_unharmed()
 
 
 @pytest.mark.parametrize("part", ["postgres", "valkey"])
@@ -146,8 +75,8 @@ def test_a_frozen_store_is_waited_for(up: Up, tmp_path: Path, part: str) -> None
             _sit_out(began)
             shares = spending.shares()
         assert max(shares.values()) < MOST_SHARE, shares
-        _assert_recovers(trial.client)
-        _assert_unharmed(trial)
+        trial.assert_recovers()
+        trial.assert_unharmed()
 
 
 def _sit_out(began: float) -> None:
@@ -163,12 +92,12 @@ def test_who_was_frozen_beyond_its_lease_is_replaced_and_harmless(up: Up, tmp_pa
             time.sleep(LEASE_SECONDS + 1)
             # The other one does the work.
             after = trial.client.submit(trial.journal.gang(2, name="meanwhile"))
-            trial.others.append(after.id)
+            trial.expect(after.id)
             wait_status(trial.client, after.id, "Succeeded")
             assert len(trial.stream.submits) > before
         time.sleep(1)
-        _assert_recovers(trial.client)
-        _assert_unharmed(trial)
+        trial.assert_recovers()
+        trial.assert_unharmed()
 
 
 # ------------------------------------------------------------ members and their keepers
@@ -177,7 +106,7 @@ def test_a_killed_spawner_is_replaced(up: Up, tmp_path: Path) -> None:
         for _ in range(3):
             faults.spawner(up).kill()
             time.sleep(0.5)
-        _assert_unharmed(trial)
+        trial.assert_unharmed()
 
 
 @pytest.mark.parametrize("who", ["member", "supervisor"])
@@ -205,8 +134,8 @@ def test_what_the_api_answers_without_redis(up: Up, tmp_path: Path) -> None:
             _sit_out(began)
             shares = spending.shares()
         assert max(shares.values()) < MOST_SHARE, shares
-        _assert_recovers(trial.client)
-        _assert_unharmed(trial)
+        trial.assert_recovers()
+        trial.assert_unharmed()
 
 
 def _assert_answers_without_redis(trial: Trial) -> None:
@@ -214,7 +143,7 @@ def _assert_answers_without_redis(trial: Trial) -> None:
     group = asker.ok("POST", "/v1/groups", trial.journal.gang(2, name="without Redis"), status=201)
     other = asker.ok("POST", "/v1/groups", trial.journal.gang(2) | {"labels": {}}, status=201)
     assert (group["status"], group["position"]) == ("Pending", None)
-    trial.others.append(group["id"])
+    trial.expect(group["id"])
     path = f"/v1/groups/{group['id']}"
     assert asker.ok("GET", path)["position"] is None
     listed = asker.ok("GET", "/v1/groups")["groups"]
@@ -250,8 +179,8 @@ def test_what_the_api_answers_without_postgresql(up: Up, tmp_path: Path) -> None
             _sit_out(began)
             shares = spending.shares()
         assert max(shares.values()) < MOST_SHARE, shares
-        _assert_recovers(trial.client)
-        _assert_unharmed(trial)
+        trial.assert_recovers()
+        trial.assert_unharmed()
 
 
 def test_a_submit_whose_answer_was_lost_is_there_once(up: Up, tmp_path: Path) -> None:
@@ -263,19 +192,8 @@ def test_a_submit_whose_answer_was_lost_is_there_once(up: Up, tmp_path: Path) ->
             asker.send_and_hang_up(body, key=key)
             if number == 3:
                 faults.kill(up, "api")
-                _assert_recovers(trial.client)
-            trial.others.append(trial.client.submit(body, key=key).id)
-
-
-# ------------------------------------------------------------ one after the other
-def test_random_kills_in_a_row(up: Up, tmp_path: Path) -> None:
-    chance = random.Random(20261129)
-    with load_on(up, tmp_path) as trial:
-        for _ in range(10):
-            faults.kill(up, *chance.sample([*faults.SERVICES, *faults.STORES], chance.choice([1, 1, 2])))
-            time.sleep(chance.uniform(0.0, 0.4))
-        _assert_recovers(trial.client)
-        _assert_unharmed(trial)
+                trial.assert_recovers()
+            trial.submit(body, key=key)
 
 
 # ------------------------------------------------------------ everything at once
@@ -283,20 +201,20 @@ def test_a_machine_that_lost_every_process_goes_on_where_it_was(tmp_path: Path) 
     """The stack, its stores, all supervisors and all members are killed; a new stack starts."""
     journal = Journal(tmp_path, label=uuid.uuid4().hex)
     with servers.server_folder() as folder, data_folder(folder) as data:
-        up = _start(data)
+        up = start(data)
         with up.client() as client:
             ids = [client.submit(journal.long_gang(3)).id]
             wait_status(client, ids[0], "Running")
             ids += [client.submit(journal.gang(3, seconds=1.0)).id for _ in range(3)]
             ids += [client.submit(journal.independent(4, seconds=1.0)).id]
         faults.kill_everything(up)
-        up = _start(data)
+        up = start(data)
         with up.client() as client, Witness(data, client.address) as witness:
             group = wait_status(client, ids[0], "Running")
             assert (group.attempt, group.generation, group.restarts_used) == (1, 2, 0)
-            _assert_recovers(client)
+            assert_recovers(client)
             journal.open()
-            judge(up, client, journal, ids)
+            judge(up, client, journal, dict.fromkeys(ids, SUCCEEDED))
         assert witness.faults == []
         assert up.stop() == 0
 
@@ -305,7 +223,7 @@ def test_a_stack_that_comes_back_late_and_with_fewer_gpus(tmp_path: Path) -> Non
     """What fell due meanwhile is done; what runs on GPUs that are not declared any more goes on."""
     journal = Journal(tmp_path, label=uuid.uuid4().hex)
     with servers.server_folder() as folder, data_folder(folder) as data:
-        up = _start(data)
+        up = start(data)
         with up.client() as client:
             six = client.submit(journal.long_gang(6))
             limited = client.submit(
@@ -324,24 +242,19 @@ def test_a_stack_that_comes_back_late_and_with_fewer_gpus(tmp_path: Path) -> Non
             client.cancel(stubborn.id)
         assert up.stop() == 0
         time.sleep(2)
-        up = _start(data, nodes="1x4xH100-80GB")
+        up = start(data, nodes="1x4xH100-80GB")
         with up.client() as client, Witness(data, client.address) as witness:
             assert wait_status(client, limited.id, "Failed").cause == "TimeLimit"
             assert wait_status(client, stubborn.id, "Cancelled").cause == "Cancelled"
             assert wait_status(client, six.id, "Running").generation == 1
             two = client.submit(journal.gang(2, name="two"))
             wait_for(lambda: _is_told(client, two.id, "DevicesUnhealthy"), "it is told what it waits for")
-            _assert_recovers(client)
+            assert_recovers(client)
             journal.open()
-            judge(up, client, journal, [six.id, two.id])
+            judge(up, client, journal, dict.fromkeys([six.id, two.id], SUCCEEDED))
         assert witness.faults == []
         assert up.stop() == 0
 
 
 def _is_told(client: Client, group_id: str, code: str) -> bool | None:
     return True if code in {reason.code for reason in client.reasons(group_id).reasons} else None
-
-
-def _start(data: Path, *, nodes: str = NODES) -> Up:
-    environ = environment(MUSTER_DATA=str(data), MUSTER_LEASE_SECONDS=str(LEASE_SECONDS))
-    return Up(data, environ=environ, nodes=nodes)

@@ -10,7 +10,7 @@ from typing import Self
 
 from service.client import Client, ClientError
 from service.client.address import Address
-from tests.e2e.journals import Body, Journal
+from tests.faults.journals import Body, Journal
 
 _KINDS = (("gang", 2), ("gang", 3), ("independent", 2), ("gang", 4))
 

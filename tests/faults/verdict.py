@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection
+from collections.abc import Mapping
 
 import psycopg
 
 from service.client import Client
-from tests.e2e.journals import Journal, Notes
 from tests.e2e.stacks import Up, assert_clean, wait_for
-from tests.e2e.witness import connect, wait_without_members
+from tests.faults.journals import Journal, Notes
+from tests.faults.witness import connect, wait_without_members
 from workers.launchers.base import GenerationKey
+
+#: The statuses in which a group may end.
+Ends = frozenset[str]
+SUCCEEDED: Ends = frozenset({"Succeeded"})
+ANY_END: Ends = SUCCEEDED | {"Failed", "Cancelled"}
 
 _END_SECONDS = 60.0
 
@@ -21,16 +26,16 @@ _LIVE = """
 """
 _GROUPS = "SELECT public_id::text FROM groups WHERE labels->>'run' = %s"
 _UNITS = """
-    SELECT u.id, u.status, u.attempt, u.first_index, u.last_index, g.id, g.member_count, g.scheduling
+    SELECT u.id, u.status, g.public_id::text, u.first_index, u.last_index, g.member_count, g.scheduling
     FROM units u JOIN groups g ON g.id = u.group_id WHERE g.labels->>'run' = %s
 """
 _CLOSED = """
     SELECT c.unit_id, c.attempt, c.generation, c.outcome
     FROM closed_attempts c JOIN groups g ON g.id = c.group_id WHERE g.labels->>'run' = %s
 """
-_SUCCEEDED = """
-    SELECT e.unit_id, count(*) FROM events e JOIN groups g ON g.id = e.group_id
-    WHERE g.labels->>'run' = %s AND e.kind = 'Succeeded' AND e.unit_id IS NOT NULL GROUP BY e.unit_id
+_TOLD = """
+    SELECT e.unit_id, e.kind FROM events e JOIN groups g ON g.id = e.group_id
+    WHERE g.labels->>'run' = %s AND e.kind IN ('Succeeded', 'Failed', 'Cancelled') AND e.unit_id IS NOT NULL
 """
 _ENDS = """
     SELECT m.unit_id, m.attempt, m.generation, m.member, m.exit_code
@@ -39,17 +44,26 @@ _ENDS = """
 """
 
 
-def judge(up: Up, client: Client, journal: Journal, group_ids: Collection[str]) -> None:
-    """Wait for the end of the journal's groups, which are exactly `group_ids`, and look at what is left."""
+def judge(up: Up, client: Client, journal: Journal, ends: Mapping[str, Ends]) -> None:
+    """Wait for the end of the journal's groups, and look at what is left. `ends`: each of these groups
+    by its public id, with the statuses in which it may have ended.
+
+    Section 13 of the architecture, as far as one can see it when all is over: no group is lost or
+    doubled; each unit has ended once, as it may, and that is told once; who succeeded ran whole, in one
+    generation of which each member began once, ended once and is recorded once; no generation began
+    twice; nothing is held and nothing runs any more; PostgreSQL, ledger and processes agree.
+    """
     with connect(up.data) as conn:
         wait_for(
             lambda: True if conn.execute(_LIVE, [journal.label]).fetchone() == (0,) else None,
             "all groups have ended",
             seconds=_END_SECONDS,
         )
-        known = {row[0] for row in conn.execute(_GROUPS, [journal.label])}
-        assert known == set(group_ids), f"lost {set(group_ids) - known}, doubled {known - set(group_ids)}"
-        _judge_units(conn, journal)
+        known = [row[0] for row in conn.execute(_GROUPS, [journal.label])]
+        lost, foreign = ends.keys() - set(known), Counter(known) - Counter(list(ends))
+        assert not lost, f"lost: {lost}"
+        assert not foreign, f"doubled or foreign: {foreign}"
+        _judge_units(conn, journal, ends)
         held = conn.execute("SELECT (SELECT count(*) FROM attempts), (SELECT count(*) FROM held_devices)")
         assert held.fetchone() == (0, 0)
     wait_without_members(up.data)
@@ -58,25 +72,26 @@ def judge(up: Up, client: Client, journal: Journal, group_ids: Collection[str]) 
     assert (inventory.gpus_held, inventory.gpus_lost) == (0, 0)
 
 
-def _judge_units(conn: psycopg.Connection, journal: Journal) -> None:
-    """Every unit succeeded, once; every member of each generation was started at most once."""
+def _judge_units(conn: psycopg.Connection, journal: Journal, ends: Mapping[str, Ends]) -> None:
     notes = journal.notes()
     successes = _successes(conn, journal.label)
-    ends = _ends(conn, journal.label)
-    told: dict[int, int] = dict(conn.execute(_SUCCEEDED, [journal.label]).fetchall())
+    recorded = _ends(conn, journal.label)
+    told = _told(conn, journal.label)
     assert [key for key, times in notes.begun.items() if times > 1] == [], "started twice"
     assert [key for key, times in notes.ended.items() if times > 1] == [], "ended twice"
-    indices: dict[int, Counter[int]] = defaultdict(Counter)
-    members: dict[int, int] = {}
-    for unit_id, status, _, first, last, group, count, scheduling in conn.execute(_UNITS, [journal.label]):
-        assert status == "Succeeded", (unit_id, status)
-        assert len(successes[unit_id]) == 1, (unit_id, successes[unit_id])
-        assert told.get(unit_id) == 1, unit_id
-        size = count if scheduling == "gang" else 1
-        (generation,) = successes[unit_id]
-        _judge_generation(notes, generation, size)
-        assert ends[generation] == [0] * size, (generation, ends[generation])
-        indices[group].update(range(count) if scheduling == "gang" else range(first, last + 1))
+    indices: dict[str, Counter[int]] = defaultdict(Counter)
+    members: dict[str, int] = {}
+    for unit_id, status, group, first, last, count, scheduling in conn.execute(_UNITS, [journal.label]):
+        is_gang = scheduling == "gang"
+        assert status in ends[group], (group, unit_id, status)
+        assert told[unit_id] == [status], (group, unit_id, told[unit_id])
+        generations = successes[unit_id]
+        assert len(generations) == (status == "Succeeded"), (group, unit_id, status, generations)
+        for generation in generations:
+            size = count if is_gang else 1
+            _judge_generation(notes, generation, size)
+            assert recorded[generation] == [0] * size, (generation, recorded[generation])
+        indices[group].update(range(count) if is_gang else range(first, last + 1))
         members[group] = count
     for group, seen in indices.items():
         assert seen == Counter(range(members[group])), f"members of group {group}: {seen}"
@@ -100,4 +115,12 @@ def _ends(conn: psycopg.Connection, label: str) -> dict[GenerationKey, list[int 
     found: dict[GenerationKey, list[int | None]] = defaultdict(list)
     for unit_id, attempt, generation, _, exit_code in conn.execute(_ENDS, [label]):
         found[GenerationKey(unit_id, attempt, generation)].append(exit_code)
+    return found
+
+
+def _told(conn: psycopg.Connection, label: str) -> dict[int, list[str]]:
+    """The kinds of the events that say that a unit has ended."""
+    found: dict[int, list[str]] = defaultdict(list)
+    for unit_id, kind in conn.execute(_TOLD, [label]):
+        found[unit_id].append(kind)
     return found

@@ -1,0 +1,108 @@
+"""A stack under load to which something is about to happen, and what must be true afterwards."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from service.client import Client, ClientError
+from tests.e2e.stacks import NODES, Up, environment, wait_for, wait_status
+from tests.faults.crash_point import CrashPoint
+from tests.faults.journals import Body, Journal
+from tests.faults.streams import Stream
+from tests.faults.verdict import SUCCEEDED, Ends, judge
+from tests.faults.witness import Witness
+
+#: Short, so that a test sees leases run out.
+LEASE_SECONDS = 3.0
+#: After the end of a fault everything answers and agrees again within this.
+RECOVERY_SECONDS = 10.0
+
+
+def start(data: Path, *, nodes: str = NODES, **more: str) -> Up:
+    """`muster up` on `data`, with short leases, points that `CrashPoint.of` sets, and `more` variables."""
+    settings = {"MUSTER_LEASE_SECONDS": str(LEASE_SECONDS), **CrashPoint.of(data).environment, **more}
+    return Up(data, environ=environment(MUSTER_DATA=str(data), **settings), nodes=nodes)
+
+
+@dataclass
+class Trial:
+    """`across`: a gang of three that runs from before the fault until after it. `ends`: the statuses in
+    which each group that the test submitted itself may end."""
+
+    up: Up
+    client: Client
+    journal: Journal
+    stream: Stream
+    across: str
+    ends: dict[str, Ends] = field(default_factory=dict)
+
+    @property
+    def point(self) -> CrashPoint:
+        """Where somebody of the stack is to be killed or frozen."""
+        return CrashPoint.of(self.up.data)
+
+    def submit(self, body: Body, *ends: str, key: str | None = None) -> str:
+        """Submit a group of the journal, that may end as `ends` say (nothing said: Succeeded); its id."""
+        group_id = self.client.submit(body, key=key or str(uuid.uuid4())).id
+        self.expect(group_id, *ends)
+        return group_id
+
+    def run(self, body: Body, *ends: str) -> str:
+        """`submit`, and wait until it runs."""
+        group_id = self.submit(body, *ends)
+        wait_status(self.client, group_id, "Running")
+        return group_id
+
+    def expect(self, group_id: str, *ends: str) -> None:
+        """A group of the journal that the test had submitted otherwise."""
+        self.ends[group_id] = frozenset(ends or ("Succeeded",))
+
+    def assert_recovers(self) -> None:
+        """Ready, and the audit clean, in time, while groups come and go."""
+        assert_recovers(self.client)
+
+    def assert_unharmed(self) -> None:
+        """The gang that ran across the fault is still in its first generation."""
+        group = self.client.get(self.across)
+        assert (group.status, group.attempt, group.generation) == ("Running", 1, 1)
+
+
+@contextmanager
+def load_on(up: Up, folder: Path, *, pause_seconds: float = 0.2) -> Iterator[Trial]:
+    """Load for the fault in the block; then section 13: see `tests/faults/conftest.py`."""
+    journal = Journal(folder, label=uuid.uuid4().hex)
+    try:
+        with up.client() as client, Witness(up.data, client.address) as witness:
+            across = client.submit(journal.long_gang(3))
+            wait_status(client, across.id, "Running")
+            with Stream(client.address, journal, pause_seconds=pause_seconds) as stream:
+                wait_for(lambda: True if len(stream.submits) >= 4 else None, "there is load")
+                trial = Trial(up, client, journal, stream, across.id)
+                yield trial
+                trial.assert_recovers()
+            journal.open()
+            streamed = [submit.group_id for submit in stream.submits if submit.group_id]
+            judge(up, client, journal, dict.fromkeys([across.id, *streamed], SUCCEEDED) | trial.ends)
+            for submit in stream.submits:
+                assert client.submit(submit.body, key=submit.key).id == submit.group_id
+    finally:
+        journal.open()
+    assert witness.faults == []
+    assert all(witness.samples.values()), witness.samples
+
+
+def assert_recovers(client: Client) -> None:
+    """Ready, and the audit clean, in time, while groups come and go."""
+
+    def look() -> bool | None:
+        try:
+            client.ready()
+            return True if client.audit().is_clean else None
+        except ClientError:
+            return None
+
+    wait_for(look, "ready, with a clean audit", seconds=RECOVERY_SECONDS)
