@@ -7,18 +7,15 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
+from service.admission.line import Key, Line
 from service.admission.world import PendingUnit
 
-#: Priority (negated), submission in microseconds, group, first index, unit: the one order of
-#: listing, position and admission. Then what is asked most, the unit being unique: its shape, and
-#: whether it is plain, which is neither held nor ever backing off.
-Key = tuple[int, int, int, int, int, int, bool]
 ClassId = tuple[int, int]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
-#: Beyond so many new rows one sort is cheaper than one insertion after the other.
-_BULK = 64
+#: Beyond so many new rows of a class one sort is cheaper than one insertion after the other.
+_BULK = 16
 
 
 def key_of(row: PendingUnit) -> Key:
@@ -28,40 +25,33 @@ def key_of(row: PendingUnit) -> Key:
 
 
 class Backlog:
-    """Waiting rows. `revisions` counts, by queue, the changes of what waits in it."""
+    """Waiting rows. `revisions` counts, by queue, the changes of what waits in it, `class_revisions`
+    those of which shapes wait in it."""
 
     def __init__(self) -> None:
         self.rows: dict[int, PendingUnit] = {}
         self.classes: dict[ClassId, list[Key]] = {}
-        self.queues: dict[int, list[Key]] = {}
+        self.lines: dict[int, Line] = {}
+        #: Which shapes wait in a queue, sorted, and in which queues a shape waits.
+        self.shapes_in: dict[int, list[int]] = {}
+        self.queues_of: dict[int, set[int]] = {}
         self.revisions: dict[int, int] = {}
+        self.class_revisions: dict[int, int] = {}
+        self._keys: dict[int, Key] = {}
         self._backoffs: list[tuple[datetime, int]] = []
 
     def replace(self, removed: Iterable[int], added: Mapping[int, PendingUnit]) -> None:
         """Take rows out and put rows in; a row that is in both, or already there, is replaced."""
-        for unit_id in removed:
-            self._remove(unit_id)
-        for unit_id in added:
-            self._remove(unit_id)
-        is_bulk = len(added) > _BULK
-        touched: dict[int, list[Key]] = {}
+        self._remove([*removed, *added])
+        by_queue: dict[int, list[Key]] = {}
         for row in added.values():
-            key = key_of(row)
             self.rows[row.id] = row
-            self.revisions[row.queue_id] = self.revisions.get(row.queue_id, 0) + 1
-            for keys in (
-                self.classes.setdefault((row.queue_id, row.shape_id), []),
-                self.queues.setdefault(row.queue_id, []),
-            ):
-                if is_bulk:
-                    keys.append(key)
-                    touched[id(keys)] = keys
-                else:
-                    insort(keys, key)
+            key = self._keys[row.id] = key_of(row)
+            by_queue.setdefault(row.queue_id, []).append(key)
             if row.backoff_until is not None:
                 insort(self._backoffs, (row.backoff_until, row.id))
-        for keys in touched.values():
-            keys.sort()
+        for queue_id, keys in by_queue.items():
+            self._add(queue_id, keys)
 
     def next_backoff_end(self, now: datetime) -> datetime | None:
         """The earliest end of a backoff after `now`, of rows that nobody holds."""
@@ -71,23 +61,56 @@ class Backlog:
                 return until
         return None
 
-    def _remove(self, unit_id: int) -> None:
-        row = self.rows.pop(unit_id, None)
-        if row is None:
-            return
-        key = key_of(row)
-        self.revisions[row.queue_id] += 1
-        class_id = (row.queue_id, row.shape_id)
-        _discard(self.classes[class_id], key)
-        if not self.classes[class_id]:
-            del self.classes[class_id]
-        _discard(self.queues[row.queue_id], key)
-        if not self.queues[row.queue_id]:
-            del self.queues[row.queue_id]
-        if row.backoff_until is not None:
-            backoff = (row.backoff_until, row.id)
-            del self._backoffs[bisect_left(self._backoffs, backoff)]
+    def _add(self, queue_id: int, keys: list[Key]) -> None:
+        self.revisions[queue_id] = self.revisions.get(queue_id, 0) + 1
+        self.lines.setdefault(queue_id, Line()).add(keys)
+        by_shape: dict[int, list[Key]] = {}
+        for key in keys:
+            by_shape.setdefault(key[5], []).append(key)
+        for shape_id, own in by_shape.items():
+            self._add_to_class(queue_id, shape_id, own)
 
+    def _add_to_class(self, queue_id: int, shape_id: int, keys: list[Key]) -> None:
+        rows = self.classes.get((queue_id, shape_id))
+        if rows is None:
+            rows = self.classes[queue_id, shape_id] = []
+            insort(self.shapes_in.setdefault(queue_id, []), shape_id)
+            self.queues_of.setdefault(shape_id, set()).add(queue_id)
+            self.class_revisions[queue_id] = self.class_revisions.get(queue_id, 0) + 1
+        if len(keys) > _BULK:
+            rows.extend(keys)
+            rows.sort()
+        else:
+            for key in keys:
+                insort(rows, key)
 
-def _discard(keys: list[Key], key: Key) -> None:
-    del keys[bisect_left(keys, key)]
+    def _remove(self, unit_ids: Iterable[int]) -> None:
+        by_queue: dict[int, list[Key]] = {}
+        for unit_id in unit_ids:
+            row = self.rows.pop(unit_id, None)
+            if row is None:
+                continue
+            key = self._keys.pop(unit_id)
+            by_queue.setdefault(row.queue_id, []).append(key)
+            rows = self.classes[row.queue_id, row.shape_id]
+            del rows[bisect_left(rows, key)]
+            if not rows:
+                self._drop_class(row.queue_id, row.shape_id)
+            if row.backoff_until is not None:
+                del self._backoffs[bisect_left(self._backoffs, (row.backoff_until, row.id))]
+        for queue_id, keys in by_queue.items():
+            self.revisions[queue_id] += 1
+            self.lines[queue_id].remove(keys)
+            if not self.lines[queue_id]:
+                del self.lines[queue_id]
+
+    def _drop_class(self, queue_id: int, shape_id: int) -> None:
+        del self.classes[queue_id, shape_id]
+        shapes, queues = self.shapes_in[queue_id], self.queues_of[shape_id]
+        del shapes[bisect_left(shapes, shape_id)]
+        queues.discard(queue_id)
+        self.class_revisions[queue_id] += 1
+        if not shapes:
+            del self.shapes_in[queue_id]
+        if not queues:
+            del self.queues_of[shape_id]

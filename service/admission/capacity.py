@@ -111,6 +111,11 @@ class Capacity:
         while self._journal:
             self._change(self._journal.pop(), is_release=True)
 
+    @property
+    def is_in_use(self) -> bool:
+        """Whether a cycle has taken something that it may give back."""
+        return bool(self._journal)
+
     def remember(self, shape_id: int, query: ShapeQuery, *, has_place: bool) -> None:
         """Whether the shape found a place, whatever the quota. Kept beyond the cycle only if the
         cycle has taken nothing yet: what it took may be given back."""

@@ -6,9 +6,10 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from service.admission.backlog import ClassId, Key
+from service.admission.backlog import ClassId
 from service.admission.explain import Explainer
 from service.admission.fit import Fitter
+from service.admission.line import Key
 from service.admission.ordering import Heads
 from service.admission.plan import Plan
 from service.admission.quota import QuotaBook
@@ -37,10 +38,12 @@ def plan_cycle(world: World, now: datetime, *, without: Collection[int] = frozen
     try:
         # 1. Settle: what each queue holds.
         quota = QuotaBook(world.configuration.queues, world.used)
-        # 2. Order: the heads of all classes, best first.
-        heads = Heads(world.backlog, world.configuration, now=now, without=without)
-        # 3. Fit: quota, then places, taking them as it goes.
         fitter = Fitter(world.capacity, world.shapes, quota)
+        # 2. Order: the heads of all classes, best first. Nobody is tried whom nothing has become free
+        #    for since it was tried last.
+        hopeless = {shape_id for shape_id in world.backlog.queues_of if fitter.has_missed(shape_id)}
+        heads = Heads(world.backlog, world.configuration, now=now, without=without, hopeless=hopeless)
+        # 3. Fit: quota, then places, taking them as it goes.
         outcome = _fit_in_order(world, heads, fitter)
         # 4. Explain: everyone who was left out.
         queues, numbers = Explainer(world, now, quota=quota, fitter=fitter).explain(

@@ -6,14 +6,15 @@ either, because a cycle only takes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
-from service.admission.backlog import ClassId, Key
+from service.admission.backlog import ClassId
 from service.admission.eligibility import is_open
 from service.admission.findings import explain_scattered, explain_shortages
 from service.admission.fit import Fitter
-from service.admission.memory import ClassMemo, Verdict
+from service.admission.line import Key
+from service.admission.memory import ClassesMemo, ClassMemo, Ground, Numbers, ShapeMemo, Verdict
 from service.admission.never import explain_never
 from service.admission.order_view import QueueView
 from service.admission.plan import Blocker, QueueVerdict
@@ -25,55 +26,94 @@ from service.domain.reasons import Code, rank
 from service.domain.resources import MAX_QUOTA
 
 _NO_NODES: Verdict = (Blocker(code=Code.NODES_UNAVAILABLE),)
+#: The stamp of a verdict that holds for its own cycle alone.
+_NEVER_AGAIN = (-1, -1)
 _QUEUE_MISSING: Verdict = (Blocker(code=Code.QUEUE_MISSING),)
 
 
 class Explainer:
-    """Verdicts of one cycle; `numbers` collects the shared amounts that they name."""
+    """Verdicts of one cycle. `parts` collects the shared amounts that they name."""
 
     def __init__(self, world: World, now: datetime, *, quota: QuotaBook, fitter: Fitter) -> None:
         self._world = world
         self._quota = quota
         self._fitter = fitter
         self._now = now
-        self._numbers: dict[str, int] = {}
+        self._parts: list[Numbers] = []
         self._shapes: dict[int, Verdict] = {}
 
     def explain(
         self, *, blocked: Collection[ClassId], holding: Mapping[int, Key], finished: Collection[int]
-    ) -> tuple[dict[int, QueueVerdict], dict[str, int]]:
+    ) -> tuple[dict[int, QueueVerdict], Numbers]:
         """A verdict for each queue, and the numbers that they share."""
         world = self._world
-        by_queue: dict[int, dict[int, Verdict]] = {queue_id: {} for queue_id in world.configuration.queues}
-        admitted = self._admitted_queues()
-        for class_id in sorted(world.backlog.classes):
-            queue_id, shape_id = class_id
-            if queue_id not in admitted or self._has_rows(class_id, finished):
-                verdict = self._class_verdict(class_id, class_id in blocked)
-                by_queue.setdefault(queue_id, {})[shape_id] = verdict
-        view = QueueView(world, self._now, finished=finished, admitted=admitted)
-        queues = {
-            queue_id: view.verdict(queue_id, verdicts, holding.get(queue_id))
-            for queue_id, verdicts in sorted(by_queue.items())
+        admitted = {admission.queue_id for admission in self._fitter.admissions}
+        self._shapes = {
+            shape_id: self._shape_verdict(shape_id) for shape_id in sorted(world.backlog.queues_of)
         }
-        return queues, dict(sorted(self._numbers.items()))
+        # Whoever has no place anywhere needs no other reason.
+        heads = _by_queue(class_id for class_id in blocked if not self._shapes[class_id[1]])
+        view = QueueView(world, self._now, finished=finished, admitted=admitted)
+        queues: dict[int, QueueVerdict] = {}
+        for queue_id in sorted({*world.configuration.queues, *world.backlog.shapes_in}):
+            of_queue = heads.get(queue_id, frozenset())
+            if queue_id in admitted:
+                verdicts = self._verdicts(queue_id, self._left_shapes(queue_id, finished), of_queue)
+            else:
+                verdicts = self._known_verdicts(queue_id, of_queue)
+            queues[queue_id] = view.verdict(queue_id, verdicts, holding.get(queue_id))
+        return queues, world.memory.merged_numbers(self._parts)
 
-    def _admitted_queues(self) -> set[int]:
-        return {admission.queue_id for admission in self._fitter.admissions}
+    def _left_shapes(self, queue_id: int, finished: Collection[int]) -> list[int]:
+        """Shapes of which something still waits: what was admitted does so, for the World, until it is
+        committed."""
+        backlog = self._world.backlog
+        return [
+            shape_id
+            for shape_id in backlog.shapes_in.get(queue_id, ())
+            if any(key[4] not in finished for key in backlog.classes[queue_id, shape_id])
+        ]
 
-    def _has_rows(self, class_id: ClassId, finished: Collection[int]) -> bool:
-        return any(key[4] not in finished for key in self._world.backlog.classes[class_id])
+    def _known_verdicts(self, queue_id: int, blocked: frozenset[int]) -> Mapping[int, Verdict]:
+        """As in the last cycle, if they follow from the same."""
+        world = self._world
+        shape_ids = world.backlog.shapes_in.get(queue_id, [])
+        ground = Ground(
+            world.backlog.class_revisions.get(queue_id, 0),
+            world.usage_revisions.get(queue_id, 0),
+            tuple([self._shapes[shape_id] for shape_id in shape_ids]),
+            blocked,
+        )
+        known = world.memory.queue_classes.get(queue_id)
+        if known is None or known.ground != ground:
+            before, self._parts = self._parts, []
+            by_shape = self._verdicts(queue_id, shape_ids, blocked)
+            numbers = {name: amount for part in self._parts for name, amount in part.items()}
+            self._parts = before
+            if known is not None and known.by_shape == by_shape:
+                by_shape = known.by_shape
+            known = world.memory.queue_classes[queue_id] = ClassesMemo(ground, by_shape, numbers)
+        self._parts.append(known.numbers)
+        return known.by_shape
 
-    def _class_verdict(self, class_id: ClassId, is_blocked: bool) -> Verdict:
-        queue_id, shape_id = class_id
+    def _verdicts(
+        self, queue_id: int, shape_ids: Iterable[int], blocked: frozenset[int]
+    ) -> Mapping[int, Verdict]:
         queue = self._world.configuration.queues.get(queue_id)
         if queue is None:
-            return _QUEUE_MISSING
+            return dict.fromkeys(shape_ids, _QUEUE_MISSING)
+        return {
+            shape_id: self._class_verdict(queue, shape_id, is_blocked=shape_id in blocked)
+            for shape_id in shape_ids
+        }
+
+    def _class_verdict(self, queue: Queue, shape_id: int, *, is_blocked: bool) -> Verdict:
+        class_id = queue.id, shape_id
         query = self._fitter.query(shape_id)
         never = self._never(class_id, queue)
         exceeded = self._exceeded(queue, shape_id, query=query, is_blocked=is_blocked)
-        self._count_quota(queue_id, exceeded)
-        shape = self._shape_verdict(shape_id, query)
+        self._count_quota(queue.id, exceeded)
+        shape = self._shapes[shape_id]
         known = self._world.memory.classes.get(class_id)
         if known is not None and known.shape is shape and known.exceeded == exceeded:
             return known.merged
@@ -103,23 +143,32 @@ class Explainer:
                 self._world.feasibility, class_id[1], shape=shape, queue=queue, numbers=numbers
             )
             known = self._world.memory.never[class_id] = (never, numbers)
-        self._numbers |= known[1]
+        self._parts.append(known[1])
         return known[0]
 
-    def _shape_verdict(self, shape_id: int, query: ShapeQuery) -> Verdict:
-        """Once in a cycle for all queues; empty if the shape has a place."""
-        known = self._shapes.get(shape_id)
-        if known is None:
-            found: Verdict = ()
-            if not self._world.configuration.nodes:
-                found = _NO_NODES
-            elif self._fitter.would_miss(shape_id):
-                found = explain_shortages(query, self._numbers)
-                if not found:
-                    binding = self._world.capacity.binding(shape_id, query)
-                    found = explain_scattered(query, binding, self._numbers)
-            known = self._shapes[shape_id] = self._world.memory.same_shape(shape_id, found)
-        return known
+    def _shape_verdict(self, shape_id: int) -> Verdict:
+        """Once in a cycle for all queues; empty if the shape has a place. As in the last cycle, if
+        nothing has been taken or freed where it looks."""
+        memory, query = self._world.memory, self._fitter.query(shape_id)
+        stamp = None if self._world.capacity.is_in_use else (query.grown(), query.shrunk())
+        known = memory.shapes.get(shape_id)
+        if known is None or known.stamp != stamp:
+            numbers: dict[str, int] = {}
+            verdict = memory.same_shape(shape_id, self._find_shape_verdict(shape_id, query, numbers))
+            known = ShapeMemo(stamp or _NEVER_AGAIN, verdict, numbers)
+            memory.shapes[shape_id] = known
+        self._parts.append(known.numbers)
+        return known.verdict
+
+    def _find_shape_verdict(self, shape_id: int, query: ShapeQuery, numbers: dict[str, int]) -> Verdict:
+        if not self._world.configuration.nodes:
+            return _NO_NODES
+        if not self._fitter.would_miss(shape_id):
+            return ()
+        found = explain_shortages(query, numbers)
+        if found:
+            return found
+        return explain_scattered(query, self._world.capacity.binding(shape_id, query), numbers)
 
     def _exceeded(
         self, queue: Queue, shape_id: int, *, query: ShapeQuery, is_blocked: bool
@@ -133,9 +182,19 @@ class Explainer:
         return exceeded
 
     def _count_quota(self, queue_id: int, exceeded: tuple[str, ...]) -> None:
-        for resource in exceeded:
-            self._numbers[_used_key(queue_id, resource)] = self._quota.used(queue_id, resource)
-            self._numbers[ceiling_key(queue_id, resource)] = self._quota.ceiling(queue_id, resource) or 0
+        if exceeded:
+            used = {_used_key(queue_id, each): self._quota.used(queue_id, each) for each in exceeded}
+            most = {
+                ceiling_key(queue_id, each): self._quota.ceiling(queue_id, each) or 0 for each in exceeded
+            }
+            self._parts.append(used | most)
+
+
+def _by_queue(classes: Iterable[ClassId]) -> dict[int, frozenset[int]]:
+    shapes: dict[int, set[int]] = {}
+    for queue_id, shape_id in classes:
+        shapes.setdefault(queue_id, set()).add(shape_id)
+    return {queue_id: frozenset(of_queue) for queue_id, of_queue in shapes.items()}
 
 
 def _quota_blocker(queue: Queue, query: ShapeQuery, resource: str) -> Blocker:

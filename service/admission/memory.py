@@ -3,25 +3,47 @@ without memory makes the same plan."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from operator import is_
 from typing import NamedTuple
 
 from service.admission.backlog import ClassId
 from service.admission.plan import Blocker, QueueVerdict
 
 Verdict = tuple[Blocker, ...]
+Numbers = Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueMemo:
-    """A queue's verdict and what it was made from; it is good until a backoff ends."""
+    """What was shown of a queue and what it was made from; it is good until a backoff ends."""
 
     revision: int
-    verdicts: tuple[Verdict, ...]
+    by_shape: Mapping[int, Verdict]
     turn: Verdict
     good_until: datetime | None
     value: QueueVerdict
+
+
+class Ground(NamedTuple):
+    """All that the verdicts of a queue's classes follow from, besides the configuration: which shapes
+    wait in it, what it holds, each shape's own verdict, and which heads were blocked though their
+    shape has a place somewhere."""
+
+    class_revision: int
+    usage_revision: int
+    shapes: tuple[Verdict, ...]
+    blocked: frozenset[int]
+
+
+class ClassesMemo(NamedTuple):
+    """The verdicts of a queue's classes by shape, and the shared numbers that they name."""
+
+    ground: Ground
+    by_shape: Mapping[int, Verdict]
+    numbers: Numbers
 
 
 class ClassMemo(NamedTuple):
@@ -32,21 +54,43 @@ class ClassMemo(NamedTuple):
     merged: Verdict
 
 
+class ShapeMemo(NamedTuple):
+    """A shape's verdict, and how much its fields had grown and shrunk then."""
+
+    stamp: tuple[int, int]
+    verdict: Verdict
+    numbers: Numbers
+
+
 class Memory:
     """Equal verdicts are one object from cycle to cycle, so that comparing them costs nothing.
     It ends with its configuration."""
 
     def __init__(self) -> None:
         self.queues: dict[int, QueueMemo] = {}
+        self.queue_classes: dict[int, ClassesMemo] = {}
         self.classes: dict[ClassId, ClassMemo] = {}
+        self.shapes: dict[int, ShapeMemo] = {}
         #: Why a class never fits, and the numbers that say so: nothing but configuration.
-        self.never: dict[ClassId, tuple[Verdict, dict[str, int]]] = {}
-        self._shapes: dict[int, Verdict] = {}
+        self.never: dict[ClassId, tuple[Verdict, Numbers]] = {}
+        self._verdicts: dict[int, Verdict] = {}
+        self._parts: list[Numbers] = []
+        self._numbers: dict[str, int] = {}
 
     def same_shape(self, shape_id: int, verdict: Verdict) -> Verdict:
         """The object that stood for an equal verdict of the shape in an earlier cycle."""
-        known = self._shapes.get(shape_id)
+        known = self._verdicts.get(shape_id)
         if known == verdict:
             return known
-        self._shapes[shape_id] = verdict
+        self._verdicts[shape_id] = verdict
         return verdict
+
+    def merged_numbers(self, parts: list[Numbers]) -> Numbers:
+        """All of `parts` in one, by name; the same object as before if the parts are."""
+        is_same = len(parts) == len(self._parts) and all(map(is_, parts, self._parts))
+        if not is_same:
+            merged: dict[str, int] = {}
+            for part in parts:
+                merged.update(part)
+            self._parts, self._numbers = parts, dict(sorted(merged.items()))
+        return self._numbers

@@ -3,17 +3,20 @@ considers it, each row with the verdict of its class."""
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_right
 from collections.abc import Collection, Mapping
 from datetime import datetime
-from operator import is_
 
-from service.admission.backlog import Key
 from service.admission.eligibility import is_eligible, is_open
+from service.admission.line import Key, Line
 from service.admission.memory import QueueMemo, Verdict
-from service.admission.plan import Blocker, QueueVerdict, Waiting
+from service.admission.packed_order import PackedOrder
+from service.admission.plan import Blocker, QueueVerdict
 from service.admission.resident import World
 from service.domain.reasons import Code
+
+_NOBODY = Line()
 
 
 class QueueView:
@@ -31,11 +34,10 @@ class QueueView:
     def verdict(self, queue_id: int, by_shape: Mapping[int, Verdict], holding: Key | None) -> QueueVerdict:
         """`by_shape`: the verdict of each class; `holding`: the blocked head of a strict queue."""
         turn = self._turn(queue_id, holding)
-        verdicts = tuple(by_shape.values())
         revision = self._world.backlog.revisions.get(queue_id, 0)
         known = self._world.memory.queues.get(queue_id)
         if known is not None and self._is_good(
-            known, queue_id, revision=revision, verdicts=verdicts, turn=turn
+            known, queue_id, revision=revision, by_shape=by_shape, turn=turn
         ):
             return known.value
         value, good_until = self._build(queue_id, by_shape, turn=turn, holding=holding)
@@ -44,20 +46,25 @@ class QueueView:
             self._world.memory.queues.pop(queue_id, None)
         else:
             self._world.memory.queues[queue_id] = QueueMemo(
-                revision=revision, verdicts=verdicts, turn=turn, good_until=good_until, value=value
+                revision=revision, by_shape=by_shape, turn=turn, good_until=good_until, value=value
             )
         return value
 
     def _is_good(
-        self, known: QueueMemo, queue_id: int, *, revision: int, verdicts: tuple[Verdict, ...], turn: Verdict
+        self,
+        known: QueueMemo,
+        queue_id: int,
+        *,
+        revision: int,
+        by_shape: Mapping[int, Verdict],
+        turn: Verdict,
     ) -> bool:
         return (
             queue_id not in self._admitted
             and known.revision == revision
             and (known.good_until is None or self._now < known.good_until)
             and known.turn == turn
-            and len(known.verdicts) == len(verdicts)
-            and all(map(is_, known.verdicts, verdicts))
+            and known.by_shape is by_shape
         )
 
     def _turn(self, queue_id: int, holding: Key | None) -> Verdict:
@@ -71,40 +78,35 @@ class QueueView:
         self, queue_id: int, by_shape: Mapping[int, Verdict], *, turn: Verdict, holding: Key | None
     ) -> tuple[QueueVerdict, datetime | None]:
         """The verdict, and until when it is good: the next end of a backoff in the queue."""
-        keys = self._world.backlog.queues.get(queue_id, [])
+        line = self._world.backlog.lines.get(queue_id, _NOBODY)
         if queue_id in self._admitted:
-            keys = [key for key in keys if key[4] not in self._finished]
-        verdicts = list(by_shape.values())
-        ahead = {shape_id: index for index, shape_id in enumerate(by_shape)}
-        split = len(keys)
-        order: list[Waiting] = []
+            line = line.without(self._finished)
+        verdicts, eligible = tuple(by_shape.values()), self._eligible(queue_id, line)
+        numbers = {shape_id: number for number, shape_id in enumerate(by_shape)}
+        verdict_of = array("q", map(numbers.__getitem__, line.shape_ids))
         if holding is not None:
-            split = bisect_right(keys, holding)
-            behind = {shape_id: index + len(verdicts) for shape_id, index in ahead.items()}
-            verdicts.extend([(*verdict, *turn) for verdict in verdicts])
-            order = self._entries(queue_id, keys[split:], ahead=ahead, indexes=behind)
-        order = self._entries(queue_id, keys[:split], ahead=ahead, indexes=ahead) + order
-        ends = [until for key in keys if not key[6] and (until := self._backoff_end(key)) is not None]
-        value = QueueVerdict(queue_id=queue_id, order=tuple(order), verdicts=tuple(verdicts))
-        return value, min(ends, default=None)
+            # Rows behind the head have its turn to wait for besides, if they are eligible.
+            for at in range(bisect_right(line.keys, holding), len(line)):
+                verdict_of[at] += len(verdicts) * eligible[at]
+            verdicts += tuple((*verdict, *turn) for verdict in verdicts)
+        order = PackedOrder(
+            group_ids=line.group_ids.tobytes(),
+            unit_ids=line.unit_ids.tobytes(),
+            verdict_of=verdict_of.tobytes(),
+            is_eligible=eligible,
+        )
+        return QueueVerdict(queue_id=queue_id, order=order, verdicts=verdicts), self._next_backoff_end(line)
 
-    def _entries(
-        self, queue_id: int, keys: list[Key], *, ahead: Mapping[int, int], indexes: Mapping[int, int]
-    ) -> list[Waiting]:
-        """`indexes`: verdict by shape; `ahead`: for rows that are not eligible and have no turn."""
+    def _eligible(self, queue_id: int, line: Line) -> bytes:
+        """One byte for each row: 1 if it takes part in the cycle."""
         if not is_open(self._world.configuration.queues.get(queue_id)):
-            return [_entry(key, ahead[key[5]], is_eligible=False) for key in keys]
-        return [
-            Waiting(group_id=group_id, unit_id=unit_id, verdict=indexes[shape_id], is_eligible=True)
-            if is_plain or is_eligible(self._world.pending[unit_id], self._now)
-            else Waiting(group_id=group_id, unit_id=unit_id, verdict=ahead[shape_id], is_eligible=False)
-            for _, _, group_id, _, unit_id, shape_id, is_plain in keys
-        ]
+            return bytes(len(line))
+        if not line.not_plain:
+            return b"\x01" * len(line)
+        return bytes(key[6] or is_eligible(self._world.pending[key[4]], self._now) for key in line.keys)
 
-    def _backoff_end(self, key: Key) -> datetime | None:
-        until = self._world.pending[key[4]].backoff_until
-        return until if until is not None and until > self._now else None
-
-
-def _entry(key: Key, verdict: int, *, is_eligible: bool) -> Waiting:
-    return Waiting(group_id=key[2], unit_id=key[4], verdict=verdict, is_eligible=is_eligible)
+    def _next_backoff_end(self, line: Line) -> datetime | None:
+        if not line.not_plain:
+            return None
+        ends = (self._world.pending[key[4]].backoff_until for key in line.keys if not key[6])
+        return min((until for until in ends if until is not None and until > self._now), default=None)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-import msgspec
-
+from service.admission.packed_order import PackedOrder
 from service.domain.node import Place
 from service.domain.reasons import Code
 
@@ -49,25 +48,13 @@ class Blocker:
     holders: tuple[str, ...] = ()
 
 
-class Waiting(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False):
-    """One entry of a queue's order: a waiting row, at its place. `verdict` indexes
-    `QueueVerdict.verdicts`; `is_eligible` False has no position (held, backing off, stopped queue).
-
-    A struct, because a cycle makes one for each row of a queue that changed."""
-
-    group_id: int
-    unit_id: int
-    verdict: int
-    is_eligible: bool
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueVerdict:
     """What readers see of a queue: the order in which the next cycle considers what waits, and
     one list of blockers for each class, ranked."""
 
     queue_id: int
-    order: tuple[Waiting, ...]
+    order: PackedOrder
     verdicts: tuple[tuple[Blocker, ...], ...]
 
 

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
-from service.admission.backlog import Backlog, Key
+from service.admission.backlog import Backlog
 from service.admission.capacity import Capacity
 from service.admission.feasible import Feasibility
 from service.admission.holds import taken_by
+from service.admission.line import Key
 from service.admission.memory import Memory
 from service.admission.plan import Admission
 from service.admission.quota import Usage
@@ -44,6 +45,8 @@ class World:
         self.backlog = Backlog()
         self.running: dict[int, RunningUnit] = {}
         self.used: Usage = {}
+        #: Counts, by queue, the changes of what it holds.
+        self.usage_revisions: dict[int, int] = {}
         self.capacity = Capacity(self.configuration)
         self.feasibility = Feasibility(self.configuration)
         self.memory = Memory()
@@ -109,7 +112,7 @@ class World:
             pending=dict(self.pending),
             running=dict(self.running),
             shapes={shape_id: self.shapes[shape_id] for shape_id in used_shapes},
-            order={queue_id: tuple(keys) for queue_id, keys in self.backlog.queues.items()},
+            order={queue_id: tuple(line.keys) for queue_id, line in self.backlog.lines.items()},
             used={
                 queue_id: {resource: amount for resource, amount in used.items() if amount}
                 for queue_id, used in self.used.items()
@@ -141,6 +144,7 @@ class World:
         used = self.used.setdefault(unit.queue_id, {})
         for resource, amount in unit.usage.items():
             used[resource] = used.get(resource, 0) + amount
+        self.usage_revisions[unit.queue_id] = self.usage_revisions.get(unit.queue_id, 0) + 1
         self._hold(unit)
 
     def _hold(self, unit: RunningUnit) -> None:
@@ -152,6 +156,7 @@ class World:
         used = self.used[unit.queue_id]
         for resource, amount in unit.usage.items():
             used[resource] -= amount
+        self.usage_revisions[unit.queue_id] += 1
         for taken in taken_by(unit.places, self.shapes[unit.shape_id]):
             self.capacity.release(taken)
 

@@ -15,7 +15,8 @@ from typing import NamedTuple
 import msgspec
 import redis
 
-from service.admission.plan import Blocker, QueueVerdict, Waiting
+from service.admission.packed_order import PackedOrder, Waiting, unpacked
+from service.admission.plan import Blocker, QueueVerdict
 from service.inventory import keys
 
 #: Parts of a scope that come and go with nodes, while the blocker stays the same.
@@ -39,34 +40,31 @@ class PublishedQueue(msgspec.Struct, frozen=True, kw_only=True):
 
     def order(self) -> list[Waiting]:
         """The waiting rows in the order in which the next cycle considers them."""
-        rows = zip(
-            _longs(self.group_ids),
-            _longs(self.unit_ids),
-            _longs(self.verdict_of),
-            self.is_eligible,
-            strict=True,
+        return list(
+            PackedOrder(
+                group_ids=self.group_ids,
+                unit_ids=self.unit_ids,
+                verdict_of=self.verdict_of,
+                is_eligible=self.is_eligible,
+            )
         )
-        return [
-            Waiting(group_id=group, unit_id=unit, verdict=verdict, is_eligible=bool(eligible))
-            for group, unit, verdict, eligible in rows
-        ]
 
     def verdict_numbers(self) -> array[int]:
         """Index of the verdict of each waiting row, in their order."""
-        return _longs(self.verdict_of)
+        return unpacked(self.verdict_of)
 
     def verdict_for(self, group_id: int) -> int | None:
         """Index of the verdict of the group's first waiting row, None if none was seen waiting."""
-        groups = _longs(self.group_ids)
+        groups = unpacked(self.group_ids)
         try:
-            return _longs(self.verdict_of)[groups.index(group_id)]
+            return unpacked(self.verdict_of)[groups.index(group_id)]
         except ValueError:
             return None
 
     def position_of(self, group_id: int) -> int | None:
         """1 for the first group of the queue; None if the group is not waiting or not eligible."""
         ahead: set[int] = set()
-        for group, eligible in zip(_longs(self.group_ids), self.is_eligible, strict=True):
+        for group, eligible in zip(unpacked(self.group_ids), self.is_eligible, strict=True):
             if group == group_id and eligible:
                 return len(ahead) + 1
             if eligible:
@@ -76,7 +74,7 @@ class PublishedQueue(msgspec.Struct, frozen=True, kw_only=True):
     def positions(self) -> dict[int, int]:
         """Position of every group that has one."""
         positions: dict[int, int] = {}
-        for group, eligible in zip(_longs(self.group_ids), self.is_eligible, strict=True):
+        for group, eligible in zip(unpacked(self.group_ids), self.is_eligible, strict=True):
             if eligible:
                 positions.setdefault(group, len(positions) + 1)
         return positions
@@ -90,7 +88,7 @@ class Publisher:
         source = files("service.inventory").joinpath("lua", "publish.lua").read_text()
         self._publish = client.register_script(source)
         self._queues: dict[int, _Known] = {}
-        self._numbers: bytes | None = None
+        self._numbers: Mapping[str, int] | None = None
         self._left: tuple[int, int] | None = None
 
     def is_as_left(self) -> bool:
@@ -104,7 +102,7 @@ class Publisher:
     def forget(self) -> None:
         """Publish everything at the next call: after a takeover or a rebuild (L3, R4). Since when
         blockers have stood is still true."""
-        self._queues = {queue_id: _Known(None, known.since) for queue_id, known in self._queues.items()}
+        self._queues = {queue_id: _Known(since=known.since) for queue_id, known in self._queues.items()}
         self._numbers = None
 
     def publish(
@@ -121,23 +119,21 @@ class Publisher:
         self._learn(queues.keys() - self._queues.keys())
         replaced: dict[str, bytes] = {}
         known: dict[int, _Known] = {}
-        for queue_id, queue_verdict in queues.items():
-            before = self._queues[queue_id]
-            now = known[queue_id] = _compare(queue_verdict, before, at=at)
-            if before.digest != now.digest:
-                value = _published(queue_verdict, now.since, epoch=epoch, cycle=cycle, at=at)
+        for queue_id, verdict in queues.items():
+            now = known[queue_id] = _compare(verdict, self._queues[queue_id], at=at)
+            if now is not self._queues[queue_id]:
+                value = _published(verdict, now, epoch=epoch, cycle=cycle, at=at)
                 replaced[keys.verdict(queue_id)] = msgspec.msgpack.encode(value)
         replaced |= {keys.verdict(queue_id): b"" for queue_id in self._queues.keys() - queues.keys()}
-        shared = msgspec.msgpack.encode(dict(sorted(numbers.items())))
-        if shared != self._numbers:
-            replaced[keys.VERDICT_NUMBERS] = shared
+        if numbers != self._numbers:
+            replaced[keys.VERDICT_NUMBERS] = msgspec.msgpack.encode(dict(sorted(numbers.items())))
         if replaced:
             if not self._publish(
                 keys=[keys.VERDICT_FENCE, *replaced], args=[epoch, cycle, *replaced.values()]
             ):
                 return None
             self._left = epoch, cycle
-        self._queues, self._numbers = known, shared
+        self._queues, self._numbers = known, numbers
         return len(replaced)
 
     def _learn(self, queue_ids: Collection[int]) -> None:
@@ -146,20 +142,50 @@ class Publisher:
         names = [keys.verdict(queue_id) for queue_id in queue_ids]
         values = self._client.mget(names) if names else []
         for queue_id, value in zip(queue_ids, values, strict=True):
-            self._queues[queue_id] = _Known(None, {} if value is None else _since(_bytes(value)))
+            self._queues[queue_id] = _Known(since={} if value is None else _since(_bytes(value)))
 
 
 class _Known(NamedTuple):
-    """A queue as it was published: its value without instants, None if it has to be published
-    again, and since when each of its blockers has stood."""
+    """A queue as it was published: None if it has to be published again; since when each of its
+    blockers has stood; and of its value the parts that depend on these two alone."""
 
-    digest: bytes | None
     since: Mapping[object, datetime]
+    verdict: QueueVerdict | None = None
+    packed_verdicts: msgspec.Raw = msgspec.Raw()
+    packed_since: msgspec.Raw = msgspec.Raw()
+
+
+class _Value(msgspec.Struct, frozen=True, kw_only=True):
+    """A PublishedQueue as it is written: most often only its order is another one."""
+
+    queue_id: int
+    epoch: int
+    cycle: int
+    at: datetime
+    group_ids: bytes
+    unit_ids: bytes
+    verdict_of: bytes
+    is_eligible: bytes
+    verdicts: msgspec.Raw
+    since: msgspec.Raw
 
 
 def _compare(verdict: QueueVerdict, before: _Known, *, at: datetime) -> _Known:
+    """`before` itself if the queue is as it was published."""
+    if before.verdict is not None:
+        if before.verdict is verdict or before.verdict == verdict:
+            return before
+        if before.verdict.verdicts == verdict.verdicts:
+            return before._replace(verdict=verdict)
     blockers = {_same(blocker) for blockers in verdict.verdicts for blocker in blockers}
-    return _Known(msgspec.msgpack.encode(verdict), {key: before.since.get(key, at) for key in blockers})
+    since = {key: before.since.get(key, at) for key in blockers}
+    instants = [[since[_same(blocker)] for blocker in blockers] for blockers in verdict.verdicts]
+    return _Known(
+        since=since,
+        verdict=verdict,
+        packed_verdicts=msgspec.Raw(msgspec.msgpack.encode(verdict.verdicts)),
+        packed_since=msgspec.Raw(msgspec.msgpack.encode(instants)),
+    )
 
 
 def _since(value: bytes) -> dict[object, datetime]:
@@ -188,20 +214,19 @@ def read_numbers(client: redis.Redis) -> dict[str, int]:
     return {} if value is None else msgspec.msgpack.decode(_bytes(value), type=dict[str, int])
 
 
-def _published(
-    verdict: QueueVerdict, since: Mapping[object, datetime], *, epoch: int, cycle: int, at: datetime
-) -> PublishedQueue:
-    return PublishedQueue(
+def _published(verdict: QueueVerdict, known: _Known, *, epoch: int, cycle: int, at: datetime) -> _Value:
+    order = verdict.order
+    return _Value(
         queue_id=verdict.queue_id,
         epoch=epoch,
         cycle=cycle,
         at=at,
-        group_ids=array("q", (waiting.group_id for waiting in verdict.order)).tobytes(),
-        unit_ids=array("q", (waiting.unit_id for waiting in verdict.order)).tobytes(),
-        verdict_of=array("q", (waiting.verdict for waiting in verdict.order)).tobytes(),
-        is_eligible=bytes(waiting.is_eligible for waiting in verdict.order),
-        verdicts=verdict.verdicts,
-        since=tuple(tuple(since[_same(blocker)] for blocker in blockers) for blockers in verdict.verdicts),
+        group_ids=order.group_ids,
+        unit_ids=order.unit_ids,
+        verdict_of=order.verdict_of,
+        is_eligible=order.is_eligible,
+        verdicts=known.packed_verdicts,
+        since=known.packed_since,
     )
 
 
@@ -210,12 +235,6 @@ def _same(blocker: Blocker) -> object:
     which ones are down."""
     scope = ((name, value) for name, value in blocker.scope.items() if name not in _PASSING)
     return blocker.code, blocker.need, tuple(sorted(scope))
-
-
-def _longs(packed: bytes) -> array[int]:
-    values = array("q")
-    values.frombytes(packed)
-    return values
 
 
 def _bytes(value: bytes | str) -> bytes:

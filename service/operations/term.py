@@ -13,6 +13,7 @@ import redis
 from sqlalchemy import Connection
 
 from service.admission.cycle import plan_cycle
+from service.admission.packed_order import PackedOrder
 from service.admission.plan import Admission, Plan, QueueVerdict
 from service.admission.resident import World
 from service.admission.world import Changes
@@ -142,7 +143,8 @@ class Term:
     def publish(self, plan: Plan, now: datetime) -> bool:
         """Let readers see what the cycle decided (P1, P2); False if a newer cycle has published."""
         verdicts = {
-            queue_id: plan.queues.get(queue_id) or QueueVerdict(queue_id=queue_id, order=(), verdicts=())
+            queue_id: plan.queues.get(queue_id)
+            or QueueVerdict(queue_id=queue_id, order=PackedOrder(), verdicts=())
             for queue_id in self.world.configuration.queues
         }
         replaced = self._publisher.publish(

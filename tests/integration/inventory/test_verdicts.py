@@ -8,7 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 import redis
 
-from service.admission.plan import Blocker, QueueVerdict, Waiting
+from service.admission.packed_order import PackedOrder, Waiting
+from service.admission.plan import Blocker, QueueVerdict
 from service.domain.reasons import Code
 from service.inventory import keys
 from service.inventory.client import make_client
@@ -30,7 +31,7 @@ def verdict(
     order = tuple(
         Waiting(group_id=group, unit_id=group << 20, verdict=0, is_eligible=group != held) for group in groups
     )
-    return QueueVerdict(queue_id=queue, order=order, verdicts=(blockers,) if groups else ())
+    return QueueVerdict(queue_id=queue, order=PackedOrder.of(order), verdicts=(blockers,) if groups else ())
 
 
 def publish(
@@ -62,7 +63,11 @@ def test_a_queue_reads_back_with_order_positions_and_numbers(client: redis.Redis
 def test_rows_of_one_group_count_as_one_position(client: redis.Redis) -> None:
     rows = ((11, 5), (12, 0), (11, 9), (13, 0))
     order = tuple(Waiting(group_id=g, unit_id=(g << 20) | i, verdict=0, is_eligible=True) for g, i in rows)
-    publish(Publisher(client), QueueVerdict(queue_id=1, order=order, verdicts=((SHORT,),)), cycle=1)
+    publish(
+        Publisher(client),
+        QueueVerdict(queue_id=1, order=PackedOrder.of(order), verdicts=((SHORT,),)),
+        cycle=1,
+    )
     queue = read_queue(client, 1)
     assert queue is not None
     assert queue.positions() == {11: 1, 12: 2, 13: 3}

@@ -213,4 +213,4 @@ def test_a_stopped_queue_starts_nothing_and_blocks_nobody() -> None:
     plan = at.cycle()
     assert at.running() == {2: {"n1": 1}}
     assert at.codes(1) == [Code.QUEUE_STOPPED]
-    assert not plan.queues[1].order[0].is_eligible
+    assert not next(iter(plan.queues[1].order)).is_eligible
