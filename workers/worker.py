@@ -121,6 +121,13 @@ class CycleWorker(SimpleWorker):
         """RQ's workers take commands from a channel of Redis, in a thread that does not survive a broken
         connection. This one takes none: who leads, and until when, is not for Redis to say."""
 
+    def _install_signal_handlers(self) -> None:
+        super()._install_signal_handlers()
+        # A signal that came before, while the lease was taken, is not sent again.
+        self._stop_requested = self._stop_requested or self._stop.is_set()
+
     def request_stop(self, signum: int, frame: FrameType | None) -> None:
         self._stop.set()
+        # RQ raises an exception, which some code that it happens to interrupt may swallow.
+        self._stop_requested = True
         super().request_stop(signum, frame)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,13 +16,17 @@ import redis
 from service import jobs
 from service.inventory.client import make_client
 from service.inventory.ledger import Ledger
+from service.settings import Settings
 from service.store.engine import make_engine
 from service.store.migrate import upgrade
+from tests.integration.leader.conftest import MakeLeader
 from tests.integration.leader.processes import cpu_seconds, running, stop, wait_until
 from tests.integration.leader.site import Site
 from workers.embedded import postgres, valkey
 from workers.embedded.postgres import PostgresServer
 from workers.embedded.valkey import ValkeyServer
+from workers.tasks import CycleTask
+from workers.worker import CycleWorker
 
 
 def are_admitted(site: Site) -> bool:
@@ -46,6 +51,28 @@ def test_a_submit_is_admitted_by_a_wake_up_alone(
         assert time.monotonic() - began_at < 3
     # It has given up its lease.
     assert site.rows("SELECT expires_at <= now() FROM leadership_expiry") == [(True,)]
+
+
+@pytest.fixture
+def own_signals() -> Iterator[None]:
+    """RQ's handlers go away again."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def test_a_signal_that_came_while_the_lease_was_taken_is_heard(
+    own_signals: None, make_leader: MakeLeader, redis_url: str
+) -> None:
+    """RQ puts its own handlers in place only later: it would wait for a job for half a minute."""
+    stop = threading.Event()
+    stop.set()
+    with make_client(redis_url) as client:
+        task = CycleTask(make_leader(), client, settings=Settings())
+        began_at = time.monotonic()
+        CycleWorker(task, client, stop=stop).work(logging_level="WARNING")
+    assert time.monotonic() - began_at < 3
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
