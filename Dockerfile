@@ -19,10 +19,12 @@ LABEL org.opencontainers.image.title="muster" \
       org.opencontainers.image.description="Admits GPU jobs by the whole group" \
       org.opencontainers.image.licenses="Apache-2.0"
 COPY --from=build /opt/muster /opt/muster
-ENV PATH=/opt/muster/bin:$PATH PYTHONUNBUFFERED=1 MUSTER_DATA=/var/lib/muster
-RUN mkdir -p /var/lib/muster && chown 10001:10001 /var/lib/muster
+ENV PATH=/opt/muster/bin:$PATH PYTHONUNBUFFERED=1 MUSTER_DATA=/var/lib/muster MUSTER_RUNTIME=/run/muster
+# /run/muster is one container's own; /var/lib/muster is shared by all.
+RUN mkdir -p /var/lib/muster /run/muster && chown 10001:10001 /var/lib/muster /run/muster
 USER 10001:10001
 VOLUME /var/lib/muster
 STOPSIGNAL SIGTERM
+# A health check is a command's own: `muster health worker` beside `muster worker`.
 ENTRYPOINT ["muster"]
 CMD ["--help"]

@@ -16,6 +16,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     redis_url: str = "redis://127.0.0.1:6379/0"
     #: Logs of members, the launcher's records and keys made at first start.
     data: Path = Path("/var/lib/muster")
+    #: Where processes leave their signs of life, for `muster health`: a folder of this machine or container
+    #: alone. Else `run/health` in the data folder.
+    runtime: Path | None = None
     host: str = "127.0.0.1"
     port: int = 8420
     #: 32 bytes, url-safe base64: encrypts secrets. Else a file `secret.key` in the data folder.
@@ -40,6 +43,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     cycle_job_seconds: float = 1.0
     #: The ticker's period: a lost wake-up costs one tick.
     tick_seconds: float = 1.0
+    #: A process is well as long as its main loop has come round within so long (`muster health`).
+    health_seconds: float = 10.0
     #: The dispatcher looks at everything this often, also when nobody rings.
     dispatcher_poll_seconds: float = 1.0
 

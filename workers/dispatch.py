@@ -22,6 +22,7 @@ from service.settings import Settings
 from service.store.engine import make_engine
 from workers.bootstrap import backoff, process_name, stop_on_signals
 from workers.dispatcher import Dispatcher
+from workers.heartbeat import Heartbeat
 from workers.launchers.make import make_launcher
 
 __all__ = ["Dispatcher", "run"]
@@ -37,6 +38,8 @@ def run(settings: Settings) -> None:
     """Serve the settings' pool until SIGTERM or SIGINT. Members live on."""
     stop = threading.Event()
     stop_on_signals(stop)
+    heartbeat = Heartbeat(settings, "dispatcher")
+    heartbeat.start()
     clock = SystemClock()
     launcher = make_launcher(settings, clock)
     engine = make_engine(settings.database_url, pool_size=2, application_name="muster dispatcher")
@@ -58,11 +61,12 @@ def run(settings: Settings) -> None:
         ring_leader=ring_leader,
         holder=process_name("dispatcher"),
     )
-    loop = DispatcherLoop(dispatcher, settings, clock=clock, stop=stop, client=client)
+    loop = DispatcherLoop(dispatcher, settings, clock=clock, stop=stop, client=client, heartbeat=heartbeat)
     launcher.on_change(loop.wake)
     try:
         loop.run()
     finally:
+        heartbeat.end()
         dispatcher.close()
         launcher.stop()
         client.close()
@@ -81,6 +85,7 @@ class DispatcherLoop:
         clock: Clock,
         stop: threading.Event,
         client: redis.Redis,
+        heartbeat: Heartbeat,
     ) -> None:
         self._dispatcher = dispatcher
         self._settings = settings
@@ -89,6 +94,7 @@ class DispatcherLoop:
         self._news = threading.Event()
         self._busy_since: float | None = None
         self._client = client
+        self._heartbeat = heartbeat
         self._lists_at = 0.0
 
     def wake(self) -> None:
@@ -111,9 +117,11 @@ class DispatcherLoop:
             except (SQLAlchemyError, psycopg.Error) as error:
                 seconds = next(waits)
                 _log.warning("store_away", error=type(error).__name__, next_try_seconds=seconds)
+                self._heartbeat.beat(f"waits for PostgreSQL ({type(error).__name__})", is_well=False)
                 self._stop.wait(seconds)
             else:
                 waits = backoff()
+                self._heartbeat.beat("stands by" if self._dispatcher.pool_id is None else "serves its pool")
                 self._news.wait(seconds)
         for thread in threads:
             thread.join()

@@ -21,6 +21,7 @@ from service.points import reach
 from service.settings import Settings
 from service.store.engine import make_engine
 from workers.bootstrap import backoff, process_name, stop_on_signals
+from workers.heartbeat import Heartbeat
 from workers.retention import Retention
 
 _log = structlog.get_logger(__name__)
@@ -29,6 +30,8 @@ _log = structlog.get_logger(__name__)
 def run(settings: Settings) -> None:
     """Tick until SIGTERM or SIGINT. RQ's scheduler ends when Redis is away; it is started again."""
     stop = threading.Event()
+    heartbeat = Heartbeat(settings, "ticker")
+    heartbeat.start()
     client = make_client(settings.redis_url)
     engine = make_engine(settings.database_url, pool_size=1, application_name="muster ticker")
     retention = Retention(engine, client, settings=settings, clock=SystemClock())
@@ -36,17 +39,19 @@ def run(settings: Settings) -> None:
     waits = backoff(most_seconds=max(settings.tick_seconds, 1.0))
     while not stop.is_set():
         stop_on_signals(stop)
-        ticker = Ticker(client, every_seconds=settings.tick_seconds, stop=stop)
+        ticker = Ticker(client, every_seconds=settings.tick_seconds, stop=stop, heartbeat=heartbeat)
         try:
             ticker.start()
         except redis.RedisError as error:
             seconds = next(waits)
             _log.warning("redis_away", error=type(error).__name__, next_try_seconds=seconds)
+            heartbeat.beat(f"waits for Redis ({type(error).__name__})", is_well=False)
             stop.wait(seconds)
         else:
             waits = backoff(most_seconds=max(settings.tick_seconds, 1.0))
     retention.stop()
     engine.dispose()
+    heartbeat.end()
     client.close()
 
 
@@ -64,12 +69,20 @@ class Tick(CronJob):
 class Ticker(CronScheduler):
     """One tick every `every_seconds`, until `stop` is set by a signal."""
 
-    def __init__(self, connection: redis.Redis, *, every_seconds: float, stop: threading.Event) -> None:
+    def __init__(
+        self, connection: redis.Redis, *, every_seconds: float, stop: threading.Event, heartbeat: Heartbeat
+    ) -> None:
         super().__init__(connection, name=process_name("ticker"))
         self._stop = stop
+        self._heartbeat = heartbeat
         # RQ is annotated for whole seconds, and adds them as a timedelta.
         interval: Any = every_seconds
         self._cron_jobs.append(Tick(queue_name=jobs.CYCLES, func_name=jobs.RUN_CYCLES, interval=interval))
+
+    def heartbeat(self) -> None:
+        """RQ calls this after each tick."""
+        super().heartbeat()
+        self._heartbeat.beat("ticks")
 
     def _install_signal_handlers(self) -> None:
         def stop_now(_number: int, _frame: FrameType | None) -> None:

@@ -10,6 +10,7 @@ from types import FrameType
 
 import redis
 import structlog
+from redis.client import Pipeline
 from rq import Queue, SimpleWorker
 from rq.job import Job
 from rq.timeouts import BaseDeathPenalty
@@ -21,12 +22,13 @@ from service.points import reach
 from service.settings import Settings
 from workers.admission import TROUBLE, Leader
 from workers.bootstrap import backoff, process_name, stop_on_signals
+from workers.heartbeat import Heartbeat
 from workers.tasks import CycleTask, allowed_jobs
 
 _log = structlog.get_logger(__name__)
 
-#: RQ notices a lost connection after so long at the latest.
-_WORKER_TTL_SECONDS = 30
+#: RQ waits for a job for 15 s less, and notices a lost connection 10 s after that at the latest.
+_WORKER_TTL_SECONDS = 20
 #: How often a standby looks whether the lease is free.
 _STANDBY_SECONDS = 1.0
 
@@ -36,6 +38,8 @@ def run(settings: Settings) -> None:
     and goes on by itself."""
     stop = threading.Event()
     stop_on_signals(stop)
+    heartbeat = Heartbeat(settings, "worker")
+    heartbeat.start()
     client = make_client(settings.redis_url)
     leader = Leader(
         settings.database_url,
@@ -46,34 +50,41 @@ def run(settings: Settings) -> None:
         keeps_lease=True,
     )
     try:
-        _lead_when_possible(leader, settings, stop=stop)
+        _lead_when_possible(leader, settings, stop=stop, heartbeat=heartbeat)
     finally:
+        heartbeat.end()
         leader.close()
         client.close()
 
 
-def _lead_when_possible(leader: Leader, settings: Settings, *, stop: threading.Event) -> None:
+def _lead_when_possible(
+    leader: Leader, settings: Settings, *, stop: threading.Event, heartbeat: Heartbeat
+) -> None:
     waits = backoff()
     while not stop.is_set():
         try:
-            has_led = leader.hold_lease() and _listen(leader, settings, stop=stop)
+            has_led = leader.hold_lease() and _listen(leader, settings, stop=stop, heartbeat=heartbeat)
         except TROUBLE as error:
             seconds = next(waits)
             _log.warning("store_away", error=type(error).__name__, next_try_seconds=seconds)
+            heartbeat.beat(f"waits for a store ({type(error).__name__})", is_well=False)
             stop.wait(seconds)
             continue
         if has_led:
             waits = backoff()
+        else:
+            heartbeat.beat("stands by")
         stop.wait(_STANDBY_SECONDS)
 
 
-def _listen(leader: Leader, settings: Settings, *, stop: threading.Event) -> bool:
+def _listen(leader: Leader, settings: Settings, *, stop: threading.Event, heartbeat: Heartbeat) -> bool:
     """Run jobs until told to stop, or to leave. True if any was run. RQ has a client of its own, whose
     timeouts it changes."""
     rq_client = make_client(settings.redis_url)
     client = make_client(settings.redis_url)
     try:
-        worker = CycleWorker(CycleTask(leader, client, settings=settings), rq_client, stop=stop)
+        task = CycleTask(leader, client, settings=settings)
+        worker = CycleWorker(task, rq_client, stop=stop, heartbeat=heartbeat)
         # Whatever happened while nobody led: look at once.
         jobs.enqueue_cycles(client)
         reach("worker.first-job-enqueued")
@@ -101,7 +112,9 @@ class CycleWorker(SimpleWorker):
     death_penalty_class = _NoDeathPenalty
     max_connection_wait_time = 2.0
 
-    def __init__(self, task: CycleTask, connection: redis.Redis, *, stop: threading.Event) -> None:
+    def __init__(
+        self, task: CycleTask, connection: redis.Redis, *, stop: threading.Event, heartbeat: Heartbeat
+    ) -> None:
         super().__init__(
             [jobs.CYCLES],
             connection=connection,
@@ -111,6 +124,12 @@ class CycleWorker(SimpleWorker):
         )
         self._task = task
         self._stop = stop
+        self._heartbeat = heartbeat
+
+    def heartbeat(self, timeout: int | None = None, pipeline: Pipeline | None = None) -> None:
+        """RQ calls this before it waits for a job, and around each."""
+        super().heartbeat(timeout, pipeline)
+        self._heartbeat.beat("leads")
 
     def execute_job(self, job: Job, queue: Queue) -> None:
         super().execute_job(job, queue)

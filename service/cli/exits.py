@@ -4,6 +4,7 @@ from __future__ import annotations
 
 OK = 0
 GROUP_FAILED = 1
+UNWELL = 1
 USAGE = 2
 NO_SERVER = 3
 NOT_ALLOWED = 4
@@ -14,7 +15,7 @@ INTERRUPTED = 130
 
 MEANINGS: dict[int, str] = {
     OK: "done; with --watch: the group succeeded",
-    GROUP_FAILED: "--watch: the group failed or was cancelled",
+    GROUP_FAILED: "--watch: the group failed or was cancelled; health: it is not well",
     USAGE: "the command line is wrong, the file holds no groups, or GROUP may be any of several",
     NO_SERVER: "no server answers, or it cannot reach its stores now",
     NOT_ALLOWED: "no valid key, or its role does not allow this",

@@ -40,6 +40,7 @@ COMMANDS = {
     "dispatcher": f"{_COMMANDS}.processes:dispatcher",
     "ticker": f"{_COMMANDS}.processes:ticker",
     "migrate": f"{_COMMANDS}.processes:migrate",
+    "health": f"{_COMMANDS}.health:health",
     "version": f"{_COMMANDS}.version:version",
 }
 
@@ -51,7 +52,10 @@ click.rich_click.COMMAND_GROUPS = {
         },
         {"name": "Queues, nodes and keys", "commands": ["queues", "nodes", "inventory", "audit", "keys"]},
         {"name": "This machine", "commands": ["up", "down", "version"]},
-        {"name": "Single processes", "commands": ["api", "worker", "dispatcher", "ticker", "migrate"]},
+        {
+            "name": "Single processes",
+            "commands": ["api", "worker", "dispatcher", "ticker", "migrate", "health"],
+        },
     ]
 }
 click.rich_click.MAX_WIDTH = 100

@@ -19,7 +19,7 @@ from service.client.keys import Keys
 from service.client.members import Members
 from service.client.nodes import Nodes
 from service.client.queues import Queues
-from service.client.transport import Transport, segment
+from service.client.transport import ANSWER_SECONDS, Transport, segment
 
 _PAGE = 200
 
@@ -35,9 +35,9 @@ class Client:
     own, so a repeated one makes no second group. Not to be shared between threads.
     """
 
-    def __init__(self, address: Address | None = None) -> None:
+    def __init__(self, address: Address | None = None, *, answer_seconds: float = ANSWER_SECONDS) -> None:
         self.address = address or find_address(os.environ)
-        self._transport = Transport(self.address)
+        self._transport = Transport(self.address, answer_seconds=answer_seconds)
         self._ask = self._transport.ask
         self.queues = Queues(self._transport)
         self.nodes = Nodes(self._transport)

@@ -17,9 +17,11 @@ from service.client.errors import AddressWrong, ApiError, Unintelligible, Unreac
 
 T = TypeVar("T")
 
-TIMEOUT = httpx2.Timeout(30.0, connect=3.0)
+#: So long a server may be silent before it has answered.
+ANSWER_SECONDS = 30.0
+_CONNECT_SECONDS = 3.0
 #: A stream may be silent for long; the server sends a sign of life more often than this.
-STREAM_TIMEOUT = httpx2.Timeout(None, connect=3.0, read=90.0)
+STREAM_TIMEOUT = httpx2.Timeout(None, connect=_CONNECT_SECONDS, read=90.0)
 
 #: Pauses before the second, third, ... attempt.
 _PAUSES = (0.2, 0.6)
@@ -37,12 +39,15 @@ class _Problem(msgspec.Struct):
 class Transport:
     """One connection pool to one server. Not to be shared between threads. Raises AddressWrong."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, *, answer_seconds: float = ANSWER_SECONDS) -> None:
         self.url = address.url
         headers = {"Authorization": f"Bearer {address.key}"} if address.key else {}
         try:
             self._http = httpx2.Client(
-                base_url=address.url, headers=headers, timeout=TIMEOUT, trust_env=not _is_local(address.url)
+                base_url=address.url,
+                headers=headers,
+                timeout=httpx2.Timeout(answer_seconds, connect=_CONNECT_SECONDS),
+                trust_env=not _is_local(address.url),
             )
         except httpx2.InvalidURL as error:
             raise AddressWrong(f"{address.url!r} is not the address of a server: {error}") from None

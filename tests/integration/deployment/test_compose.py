@@ -7,34 +7,12 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
-import yaml
 from sqlalchemy import create_engine, inspect
 
 from service.settings import Settings, settings_from
-
-ROOT = Path(__file__).parents[3]
-COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())
-SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
-OURS = ("migrate", "api", "worker", "dispatcher", "ticker")
-#: What a person puts into .env, here in the place of compose's own substitution.
-FILLED_IN = {"POSTGRES_PASSWORD": "pw", "MUSTER_API_KEY": "k" * 40, "MUSTER_SECRET_KEY": "A" * 43 + "="}
-
-
-def substituted(text: str) -> str:
-    """`${NAME:?why}` and `${NAME:-default}` as compose reads them."""
-
-    def value(match: re.Match[str]) -> str:
-        name, default = match["name"], match["default"]
-        return FILLED_IN.get(name, default or "")
-
-    return re.sub(r"\$\{(?P<name>\w+)(?::\?[^}]*|:-(?P<default>[^}]*))\}", value, text)
-
-
-def environment(service: str) -> dict[str, str]:
-    return {name: substituted(str(value)) for name, value in SERVICES[service].get("environment", {}).items()}
+from tests.integration.deployment.compose import COMPOSE, OURS, ROOT, SERVICES, environment
 
 
 def test_every_process_of_muster_is_a_service_of_one_image() -> None:
