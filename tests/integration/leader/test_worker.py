@@ -25,6 +25,7 @@ from tests.integration.leader.site import Site
 from workers.embedded import postgres, valkey
 from workers.embedded.postgres import PostgresServer
 from workers.embedded.valkey import ValkeyServer
+from workers.heartbeat import Heartbeat
 from workers.tasks import CycleTask
 from workers.worker import CycleWorker
 
@@ -63,15 +64,17 @@ def own_signals() -> Iterator[None]:
 
 
 def test_a_signal_that_came_while_the_lease_was_taken_is_heard(
-    own_signals: None, make_leader: MakeLeader, redis_url: str
+    own_signals: None, make_leader: MakeLeader, redis_url: str, tmp_path: Path
 ) -> None:
     """RQ puts its own handlers in place only later: it would wait for a job for half a minute."""
     stop = threading.Event()
     stop.set()
     with make_client(redis_url) as client:
-        task = CycleTask(make_leader(), client, settings=Settings())
+        settings = Settings(data=tmp_path)
+        task = CycleTask(make_leader(), client, settings=settings)
+        heartbeat = Heartbeat(settings, "worker")
         began_at = time.monotonic()
-        CycleWorker(task, client, stop=stop).work(logging_level="WARNING")
+        CycleWorker(task, client, stop=stop, heartbeat=heartbeat).work(logging_level="WARNING")
     assert time.monotonic() - began_at < 3
 
 
