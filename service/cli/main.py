@@ -10,6 +10,7 @@ from pathlib import Path
 
 import rich_click as click
 
+import service
 from service.cli import exits
 from service.cli.lazy import LazyGroup
 from service.cli.pipes import flush, silence, write_line
@@ -75,6 +76,7 @@ _EPILOG = "Exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in ex
 )
 @click.option("--json", "is_json", is_flag=True, help="Print JSON, for programs.")
 @click.option("--no-color", is_flag=True, help="Print without colours; so does NO_COLOR.")
+@click.version_option(service.__version__, prog_name="muster", message="%(prog)s %(version)s")
 @click.pass_context
 def cli(ctx: click.Context, url: str | None, data: Path | None, is_json: bool, no_color: bool) -> None:
     """Admit GPU jobs by the whole group.

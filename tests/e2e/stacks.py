@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
@@ -74,14 +74,16 @@ class Up:
         environ: Mapping[str, str] | None = None,
         user: int | None = None,
         nodes: str = NODES,
+        program: Sequence[str | Path] = MUSTER,
     ) -> None:
-        """On `data`; with an `environ` that leads to `data` by itself, as `user`, with these `nodes`."""
+        """On `data`; with an `environ` that leads to `data` by itself, as `user`, with these `nodes`, by
+        another `muster`."""
         self.data = data
         self.output = data.parent / f"{data.name}.out"
         named = [] if environ else ["--data", str(data)]
         with self.output.open("w") as output:
             self.process = subprocess.Popen(
-                [*MUSTER, "up", *named, "--port", "0", "--nodes", nodes],
+                [*program, "up", *named, "--port", "0", "--nodes", nodes],
                 stdout=output,
                 stderr=output,
                 stdin=subprocess.DEVNULL,
