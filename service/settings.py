@@ -30,8 +30,26 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     #: Connections, and threads, of one API process.
     api_pool_size: int = 16
-    #: Event streams open at once in one API process; more get 429.
-    max_streams: int = 512
+    #: Event streams and followed logs open at once in one API process, of all users and of one; more get 429.
+    max_streams: int = 1024
+    max_streams_per_user: int = 600
+    #: Requests that one key may send in a second, and at once after a pause, to one API process; more get
+    #: 429. A body counts as one more for each 64 KiB. 0: no limit.
+    key_requests_per_second: float = 5000.0
+    key_requests_burst: int = 10_000
+    #: The same of one address for requests without a key or with a wrong one.
+    wrong_keys_per_second: float = 10.0
+    wrong_keys_burst: int = 100
+    #: Addresses of proxies, separated by commas, that are believed about whom a request comes from
+    #: (X-Forwarded-For).
+    trusted_proxies: str = ""
+    #: Connections of clients to one API process. Beyond them one on which nothing is asked is closed.
+    max_connections: int = 4096
+    #: A request's head, and then its body, have to come within this; else 408.
+    request_head_seconds: float = 10.0
+    request_body_seconds: float = 30.0
+    #: A client that takes nothing of its answer or stream for so long is cut off.
+    unread_answer_seconds: float = 30.0
 
     #: How long a leader's or dispatcher's lease lasts without renewal.
     lease_seconds: float = 10.0

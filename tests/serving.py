@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -43,8 +43,10 @@ class Served:
 
 
 @contextmanager
-def serving(*, database_url: str, redis_url: str, data: Path, key: str) -> Iterator[Served]:
-    """Start it, wait until it listens, and end it with SIGTERM."""
+def serving(
+    *, database_url: str, redis_url: str, data: Path, key: str, settings: Mapping[str, object] | None = None
+) -> Iterator[Served]:
+    """Start it, wait until it listens, and end it with SIGTERM. `settings` are further ones, by field."""
     environment = {
         **os.environ,
         "MUSTER_DATABASE_URL": database_url,
@@ -53,6 +55,7 @@ def serving(*, database_url: str, redis_url: str, data: Path, key: str) -> Itera
         "MUSTER_API_KEY": key,
         "MUSTER_PORT": "0",
         "MUSTER_LOG_FORMAT": "json",
+        **{f"MUSTER_{name.upper()}": str(value) for name, value in (settings or {}).items()},
     }
     process = subprocess.Popen(
         [sys.executable, "-c", _PROGRAM],

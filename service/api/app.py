@@ -30,7 +30,9 @@ from service.api.event_hub import EventHub
 from service.api.lifespans import Lifespan, asking, closing, knowing_the_admin, ringing, streaming
 from service.api.metrics import RequestTimes, Scrapes, render
 from service.api.problems import HANDLERS
+from service.api.rates import Rates
 from service.api.readiness import Readiness
+from service.api.refusals import Refusals
 from service.clock import Clock, SystemClock
 from service.inventory.client import make_client
 from service.operations.configuration import KnownConfiguration
@@ -81,7 +83,8 @@ def create_app(
         pulse=pulse,
     )
     redis, clock = redis or make_client(settings.redis_url), clock or SystemClock()
-    ring, bells, hub = KeyRing(engine), Bells(redis), EventHub(engine, most=settings.max_streams)
+    ring, bells, refusals = KeyRing(engine), Bells(redis), Refusals()
+    hub = EventHub(engine, refusals, most=settings.max_streams, most_each=settings.max_streams_per_user)
     times, readiness = RequestTimes(), Readiness(pulse, redis)
     executor = ThreadPoolExecutor(settings.api_pool_size, thread_name_prefix="handler")
     set_asyncio_executor(executor)
@@ -95,6 +98,7 @@ def create_app(
         box=open_box(key=settings.secret_key, data=settings.data),
         configuration=KnownConfiguration(),
         request_times=times,
+        refusals=refusals,
         scrapes=Scrapes(partial(_measured, engine, redis, clock)),
         readiness=readiness,
         hub=hub,
@@ -106,15 +110,16 @@ def create_app(
         streaming(hub),
         knowing_the_admin(engine, settings, clock),
     ]
-    return _assembled(parts, lifespans)
+    return _assembled(parts, lifespans, Authentication(ring, Rates(settings, refusals)))
 
 
-def _assembled(parts: Parts, lifespans: Sequence[Lifespan]) -> Litestar:
+def _assembled(parts: Parts, lifespans: Sequence[Lifespan], authentication: Authentication) -> Litestar:
+    """`state` holds what the server around the application needs."""
     return Litestar(
         route_handlers=ROUTES,
         dependencies=dependencies(parts),
-        middleware=[Boundaries(), Authentication(parts.key_ring), KnownParameters()],
-        state=State({"request_times": parts.request_times}),
+        middleware=[Boundaries(), authentication, KnownParameters()],
+        state=State({name: getattr(parts, name) for name in ("request_times", "refusals", "hub")}),
         exception_handlers=HANDLERS,
         return_dto=None,
         request_max_body_size=MAX_BODY_BYTES,

@@ -17,6 +17,7 @@ from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, Receive, Scope, Send
 from sqlalchemy import Engine
 
+from service.api.rates import Rates
 from service.domain.errors import NotAllowed, NotAuthenticated
 from service.domain.principal import Principal
 from service.operations import keys
@@ -43,6 +44,10 @@ class KeyRing:
             return None
         return entry[1]
 
+    def was_valid(self, digest: bytes) -> bool:
+        """It was found lately, though it may have been revoked since."""
+        return digest in self._known
+
     def look_up(self, digest: bytes) -> Principal | None:
         """Ask the database. The time counts from before the question, so that it is never stale."""
         until, revocations = time.monotonic() + REMEMBERED_SECONDS, self._revocations
@@ -65,16 +70,36 @@ class Authentication(ASGIMiddleware):
     scopes = (ScopeType.HTTP,)
     exclude_opt_key = PUBLIC
 
-    def __init__(self, ring: KeyRing) -> None:
+    def __init__(self, ring: KeyRing, rates: Rates) -> None:
         self._ring = ring
+        self._rates = rates
 
     async def handle(self, scope: Scope, receive: Receive, send: Send, next_app: ASGIApp) -> None:
-        digest = keys.digest_of(_bearer(scope))
-        principal = self._ring.remembered(digest) or await sync_to_thread(self._ring.look_up, digest)
+        digest = keys.digest_of(self._bearer(scope))
+        scope["user"] = self._ring.remembered(digest) or await self._look_up(scope, digest)
+        self._rates.count_request(digest, scope)
+        await next_app(scope, receive, send)
+
+    async def _look_up(self, scope: Scope, digest: bytes) -> Principal:
+        """Counted before it is known whether the key is valid: many may ask at once."""
+        is_stranger = not self._ring.was_valid(digest)
+        if is_stranger:
+            self._rates.count_stranger(scope)
+        principal = await sync_to_thread(self._ring.look_up, digest)
         if principal is None:
             raise NotAuthenticated("This key is not known, or it was revoked.")
-        scope["user"] = principal
-        await next_app(scope, receive, send)
+        if is_stranger:
+            self._rates.was_no_stranger(scope)
+        return principal
+
+    def _bearer(self, scope: Scope) -> str:
+        sent = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
+        scheme, _, key = sent.decode("latin-1").partition(" ")
+        key = key.strip()
+        if scheme.lower() != "bearer" or not key or len(key) > _LONGEST_KEY:
+            self._rates.count_stranger(scope)
+            raise NotAuthenticated("Send a key: Authorization: Bearer KEY.")
+        return key
 
 
 def require_operator(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHandler) -> None:
@@ -87,12 +112,3 @@ def require_admin(connection: ASGIConnection[Any, Any, Any, Any], _: BaseRouteHa
     """Guard: admins."""
     if not connection.user.is_admin:
         raise NotAllowed("Only an admin may do this.")
-
-
-def _bearer(scope: Scope) -> str:
-    sent = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
-    scheme, _, key = sent.decode("latin-1").partition(" ")
-    key = key.strip()
-    if scheme.lower() != "bearer" or not key or len(key) > _LONGEST_KEY:
-        raise NotAuthenticated("Send a key: Authorization: Bearer KEY.")
-    return key

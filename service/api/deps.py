@@ -20,6 +20,7 @@ from service.api.bells import Bells
 from service.api.event_hub import EventHub
 from service.api.metrics import RequestTimes, Scrapes
 from service.api.readiness import Readiness
+from service.api.refusals import Refusals
 from service.clock import Clock
 from service.domain.principal import Principal
 from service.operations.configuration import KnownConfiguration
@@ -45,6 +46,7 @@ class Parts:
     scrapes: Scrapes
     readiness: Readiness
     hub: EventHub
+    refusals: Refusals
 
 
 PartsDep: TypeAlias = NamedDependency[SkipValidation[Parts]]
@@ -57,6 +59,7 @@ KeyRingDep: TypeAlias = NamedDependency[SkipValidation[KeyRing]]
 EventHubDep: TypeAlias = NamedDependency[SkipValidation[EventHub]]
 RequestTimesDep: TypeAlias = NamedDependency[SkipValidation[RequestTimes]]
 ScrapesDep: TypeAlias = NamedDependency[SkipValidation[Scrapes]]
+RefusalsDep: TypeAlias = NamedDependency[SkipValidation[Refusals]]
 ReadinessDep: TypeAlias = NamedDependency[SkipValidation[Readiness]]
 #: Who calls; only on routes that need a key.
 PrincipalDep: TypeAlias = NamedDependency[SkipValidation[Principal]]

@@ -1,97 +1,115 @@
 """Event streams: one reader for all of them in a process, whatever their number.
 
 While somebody listens, one task looks a few times a second for what has come since its last look, in
-the way of the leader's feed (W1): nothing that began early and committed late is missed.
+the way of the leader's feed (W1): nothing that began early and committed late is missed. A look that finds
+nothing is one short statement; one that finds something is three, for all streams together.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import AsyncGenerator, Collection
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncGenerator, Callable, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import NoReturn, TypeVar
 from weakref import WeakSet
 
 import structlog
-from litestar.concurrency import sync_to_thread
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
+from service.api.event_reader import EventReader, Found
 from service.api.problems import TooManyRequests
-from service.store.event_reads import (
-    EventRow,
-    SeenSnapshot,
-    list_ended_groups,
-    list_events,
-    list_new_events,
-    read_snapshot,
-)
+from service.api.refusals import Refusals, Refused
+from service.store.event_reads import EventRow
+
+T = TypeVar("T")
 
 PAUSE_SECONDS = 0.2
-#: A listener with so many events behind is cut off; it comes again with the last id that it has seen.
-MOST_BEHIND = 10_000
-_PAGE = 1_000
+#: So many events are kept for a listener that does not take them. What comes after is read again when it
+#: has: a slow reader costs this much memory and nothing else.
+MOST_BEHIND = 200
 _RETRY_SECONDS = 1.0
 
 _log = structlog.get_logger("muster.api")
 
 
-@dataclass(frozen=True, slots=True)
-class News:
-    """What a look brought for one listener. `is_last`: nothing will come after it."""
-
-    events: tuple[EventRow, ...]
-    is_last: bool = False
-    is_caught_up: bool = True
-
-
 @dataclass(eq=False, slots=True, weakref_slot=True)
 class Listener:
-    """One stream. `last_id` is the highest id that it was given; until it is caught up it reads in
-    pages, from there on it is given what is new."""
+    """One stream. `last_id` is the highest id that it was given. Until it is caught up, and again when it
+    has fallen behind, it reads in pages; otherwise it is given what is new."""
 
     group_id: int
     last_id: int
+    owner: Hashable = None
     #: Wants to know that something came, not what.
     is_bell: bool = False
     is_caught_up: bool = False
-    news: asyncio.Queue[News] = field(default_factory=asyncio.Queue)
-    behind: int = 0
+    is_last: bool = False
+    events: list[EventRow] = field(default_factory=list)
+    news: asyncio.Event = field(default_factory=asyncio.Event)
 
-    def take(self, news: News) -> None:
-        self.last_id = max([self.last_id, *(event.id for event in news.events)])
+    def take(self) -> tuple[EventRow, ...]:
+        """What has come, to be told now."""
+        events, self.events = tuple(self.events), []
+        if not self.is_last:
+            self.news.clear()
+        return events
+
+    def give(self, events: Sequence[EventRow], *, is_last: bool, most: int) -> None:
+        """Keep what has come, or nothing of it: then it is behind."""
         if self.is_bell:
-            if self.behind and not news.is_last:
-                return
-            news = replace(news, events=news.events[-1:])
-        self.behind += len(news.events)
-        self.news.put_nowait(news)
+            self.last_id = max([self.last_id, *(event.id for event in events)])
+            self.events = self.events or list(events[-1:])
+        elif len(self.events) + len(events) > most:
+            self.is_caught_up = False
+            return
+        else:
+            self.events += events
+            self.last_id = max([self.last_id, *(event.id for event in events)])
+        self.is_last = is_last
+        if self.events or is_last:
+            self.news.set()
 
 
 class CutOff(Exception):
-    """A listener is not told more, though more may come: it fell behind, or the process stops."""
+    """A listener is not told more, though more may come: the process stops."""
 
 
 class EventHub:
-    """Lives in the event loop of the API process; `close` ends every stream."""
+    """Lives in the event loop of the API process; `end_streams` and `close` end every stream."""
 
-    def __init__(self, engine: Engine, *, most: int, most_behind: int = MOST_BEHIND) -> None:
-        self._engine = engine
+    def __init__(
+        self,
+        engine: Engine,
+        refusals: Refusals,
+        *,
+        most: int,
+        most_each: int | None = None,
+        most_behind: int = MOST_BEHIND,
+    ) -> None:
+        self._reader = EventReader(engine, page=most_behind)
+        self._refusals = refusals
         self._most = most
+        self._most_each = most if most_each is None else most_each
         self._most_behind = most_behind
         # Weak: an answer that was never begun, its client being gone, gives its place back.
         self._listeners: WeakSet[Listener] = WeakSet()
+        # A thread of its own: those of the handlers may all be busy.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="event-hub")
         self._task: asyncio.Task[None] | None = None
-        self._conn: Connection | None = None
-        self._seen: SeenSnapshot | None = None
         self._is_closed = False
 
-    def join(self, group_id: int, *, after: int, is_bell: bool = False) -> Listener:
+    def join(self, group_id: int, *, after: int, owner: Hashable = None, is_bell: bool = False) -> Listener:
         """A place for one stream of what happens to a group from event `after` on, held as long as the
-        listener is. Raises TooManyRequests when the process serves as many streams as it may."""
+        listener is. Raises TooManyRequests when the process serves as many as it may, to all or to one
+        owner."""
         if self._is_closed or len(self._listeners) >= self._most:
-            raise TooManyRequests(f"This server serves {self._most} streams at most. Try again later.")
-        listener = Listener(group_id, after, is_bell=is_bell)
+            self._refuse(f"This server serves {self._most} streams at most. Try again later.")
+        if sum(each.owner == owner for each in self._listeners) >= self._most_each:
+            self._refuse(f"This server serves {self._most_each} streams to one user at most.")
+        listener = Listener(group_id, after, owner=owner, is_bell=is_bell)
         self._listeners.add(listener)
         return listener
 
@@ -102,31 +120,38 @@ class EventHub:
         else raises CutOff."""
         self._start()
         try:
-            while not self._is_closed and listener.behind < self._most_behind:
+            while not self._is_closed:
                 try:
-                    news = await asyncio.wait_for(listener.news.get(), patience)
+                    await asyncio.wait_for(listener.news.wait(), patience)
                 except TimeoutError:
                     yield None
                     continue
-                if news.events:
-                    listener.behind -= len(news.events)
-                    yield news.events
-                if news.is_last:
+                if events := listener.take():
+                    yield events
+                if listener.is_last and not listener.events:
                     return
             raise CutOff
         finally:
             self._listeners.discard(listener)
 
-    async def close(self) -> None:
+    def end_streams(self) -> None:
+        """End every stream that is open, now; no other begins."""
         self._is_closed = True
         for listener in self._listeners:
-            # Wakes it; it sees that the hub is closed.
-            listener.news.put_nowait(News(()))
+            listener.news.set()
+
+    async def close(self) -> None:
+        self.end_streams()
         if self._task is not None:
             self._task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
-        await sync_to_thread(self._drop_connection)
+        await self._in_thread(self._reader.drop_connection)
+        self._thread.shutdown(wait=False)
+
+    def _refuse(self, message: str) -> NoReturn:
+        self._refusals.count(Refused.STREAMS)
+        raise TooManyRequests(message)
 
     def _start(self) -> None:
         if self._task is None or self._task.done():
@@ -137,57 +162,39 @@ class EventHub:
             await self._look_once()
             await asyncio.sleep(PAUSE_SECONDS)
             if not self._listeners:
-                await sync_to_thread(self._drop_connection)
+                await self._in_thread(self._reader.drop_connection)
 
     async def _look_once(self) -> None:
+        listeners = list(self._listeners)
+        if not self._reader.is_following:
+            for each in listeners:
+                each.is_caught_up = False
+        following = [each for each in listeners if each.is_caught_up]
+        # A page fills what a listener may keep, so it is read when that is empty.
+        behind = [each for each in listeners if not each.is_caught_up and not each.events]
         try:
-            found = await sync_to_thread(self._look, frozenset(self._listeners))
+            found = await self._in_thread(
+                self._reader.look,
+                {each.group_id for each in following},
+                {(each.group_id, each.last_id) for each in behind},
+            )
         except SQLAlchemyError as error:
             _log.warning("event streams wait for postgresql", error=type(error).__name__)
-            await sync_to_thread(self._drop_connection)
+            await self._in_thread(self._reader.drop_connection)
             await asyncio.sleep(_RETRY_SECONDS)
             return
-        for listener, news in found:
-            listener.is_caught_up = news.is_caught_up
-            if news.events or news.is_last:
-                listener.take(news)
+        self._give(following, behind, found)
 
-    def _look(self, listeners: Collection[Listener]) -> list[tuple[Listener, News]]:
-        """One transaction, so that what is read in pages and what is read as new fit together."""
-        if self._conn is None:
-            # W3: a snapshot that was kept is worth nothing on another connection.
-            self._conn = self._engine.connect().execution_options(isolation_level="REPEATABLE READ")
-            self._seen = None
-        with self._conn.begin():
-            present = read_snapshot(self._conn)
-            following = [each for each in listeners if each.is_caught_up and self._seen is not None]
-            found = self._new(self._conn, following)
-            for listener in set(listeners) - set(following):
-                events = list_events(self._conn, listener.group_id, after=listener.last_id, limit=_PAGE)
-                found[listener] = News(tuple(events), is_caught_up=len(events) < _PAGE)
-            # A listener that has just come may have come after the end.
-            asked = {
-                listener.group_id
-                for listener, news in found.items()
-                if news.is_caught_up and (news.events or not listener.is_caught_up)
-            }
-            ended = list_ended_groups(self._conn, asked) if asked else frozenset()
-        self._seen = present
-        return [
-            (listener, replace(news, is_last=news.is_caught_up and listener.group_id in ended))
-            for listener, news in found.items()
-        ]
+    def _give(self, following: Sequence[Listener], behind: Sequence[Listener], found: Found) -> None:
+        for listener in following if found.new else ():
+            if events := found.new.get(listener.group_id):
+                is_last = listener.group_id in found.ended
+                listener.give(events, is_last=is_last, most=self._most_behind)
+        for listener in behind:
+            events = found.pages.get((listener.group_id, listener.last_id), ())
+            listener.is_caught_up = len(events) < self._most_behind
+            is_last = listener.is_caught_up and listener.group_id in found.ended
+            listener.give(events, is_last=is_last, most=self._most_behind)
 
-    def _new(self, conn: Connection, listeners: Collection[Listener]) -> dict[Listener, News]:
-        if not listeners or self._seen is None:
-            return {}
-        by_group: dict[int, list[EventRow]] = {}
-        groups = {listener.group_id for listener in listeners}
-        for event in list_new_events(conn, groups, since=self._seen):
-            by_group.setdefault(event.group_id, []).append(event)
-        return {listener: News(tuple(by_group.get(listener.group_id, ()))) for listener in listeners}
-
-    def _drop_connection(self) -> None:
-        conn, self._conn = self._conn, None
-        if conn is not None:
-            conn.close()
+    async def _in_thread(self, call: Callable[..., T], *arguments: object) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, call, *arguments)

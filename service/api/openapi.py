@@ -27,8 +27,6 @@ from service.api.problems import MEDIA_TYPE
 
 #: Operations whose request can be right and still not go with the present state.
 _CONFLICTS = frozenset({"submit-group", "submit-batch", "create-queue", "delete-queue", "cancel-member"})
-#: Operations that keep a connection open, of which a process serves only so many.
-_STREAMS = frozenset({"list-events", "get-member-logs"})
 
 _DESCRIPTION = """\
 Muster admits GPU jobs by the whole group.
@@ -113,7 +111,7 @@ def _errors_of(operation: Json, handler: HTTPRouteHandler, path: str) -> Iterato
     if name != "get-health":
         yield 503
     if not handler.opt.get(PUBLIC):
-        yield 401
+        yield from (401, 429)
     if handler.resolve_guards():
         yield 403
     if "{" in path:
@@ -124,8 +122,6 @@ def _errors_of(operation: Json, handler: HTTPRouteHandler, path: str) -> Iterato
         yield 422  # also for a parameter that is not known
     if name in _CONFLICTS:
         yield 409
-    if name in _STREAMS:
-        yield 429
 
 
 def _exact_schemas(named: Iterable[str]) -> Json:
@@ -156,7 +152,7 @@ _ERRORS = {
     413: "The body is too large",
     415: "The body is not JSON",
     422: "Something in the request breaks a rule; `errors` names the fields",
-    429: "Too many streams at once",
+    429: "Too much at once, or more requests than this key may send; `Retry-After` says when to try again",
     503: "PostgreSQL or Redis does not answer",
 }
 

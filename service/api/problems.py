@@ -6,6 +6,7 @@ fields that are wrong.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -56,7 +57,21 @@ class UnsupportedMediaType(MusterError):
 
 
 class TooManyRequests(MusterError):
-    """A bound on what one process serves at once is reached."""
+    """A bound on what one process serves at once, or one caller in a while, is reached. `policy`: the
+    bound of a rate, as RateLimit-Policy tells it."""
+
+    def __init__(self, message: str, *, wait_seconds: float = 1.0, policy: str = "") -> None:
+        super().__init__(message)
+        self.wait_seconds = max(1, math.ceil(wait_seconds))
+        self.policy = policy
+
+    def headers(self) -> dict[str, str]:
+        """When to come again; of a rate also which one it is and what is left of it."""
+        headers = {"Retry-After": str(self.wait_seconds)}
+        if self.policy:
+            name = self.policy.partition(";")[0]
+            headers |= {"RateLimit-Policy": self.policy, "RateLimit": f"{name};r=0;t={self.wait_seconds}"}
+        return headers
 
 
 class ProblemField(msgspec.Struct, frozen=True):
@@ -102,8 +117,13 @@ KINDS: dict[type[Exception], Kind] = {
     StoreUnavailable: Kind("store-unavailable", 503, "PostgreSQL does not answer"),
     InventoryUnavailable: Kind("inventory-unavailable", 503, "Redis does not answer"),
 }
+BAD_REQUEST = Kind("bad-request", 400, "The request cannot be understood")
+#: Of connections: answered where no handler is.
+TOO_SLOW = Kind("request-timeout", 408, "The request did not come whole in time")
+HEAD_TOO_LARGE = Kind("head-too-large", 431, "The head of the request is too large")
+BODIES = KINDS[TooManyRequests]
 _HTTP_KINDS = {
-    400: Kind("bad-request", 400, "The request cannot be understood"),
+    400: BAD_REQUEST,
     404: Kind("not-found", 404, "There is no such thing"),
     405: Kind("method-not-allowed", 405, "The method is not allowed here"),
     413: Kind("body-too-large", 413, "The body is too large"),
@@ -118,7 +138,9 @@ def handle_muster_error(_: Request[Any, Any, Any], error: MusterError) -> Respon
     headers = {}
     if kind.status == 401:
         headers["WWW-Authenticate"] = "Bearer"
-    if kind.status in (429, 503):
+    if isinstance(error, TooManyRequests):
+        headers |= error.headers()
+    elif kind.status == 503:
         headers["Retry-After"] = "1"
     return problem(kind, error.message, errors=error.errors, headers=headers)
 
@@ -191,6 +213,14 @@ def problem(
     is_logged: bool = False,
 ) -> Response[bytes]:
     request_id = structlog.contextvars.get_contextvars().get("request_id") if is_logged else None
+    body = document(kind, detail, errors=errors, request_id=request_id)
+    return Response(body, status_code=kind.status, media_type=MEDIA_TYPE, headers=headers or {})
+
+
+def document(
+    kind: Kind, detail: str, *, errors: tuple[FieldError, ...] = (), request_id: str | None = None
+) -> bytes:
+    """A problem document as JSON."""
     body = Problem(
         type=f"/problems/{kind.slug}",
         title=kind.title,
@@ -199,9 +229,7 @@ def problem(
         errors=tuple(ProblemField(error.field, error.message) for error in errors),
         request_id=request_id,
     )
-    return Response(
-        msgspec.json.encode(body), status_code=kind.status, media_type=MEDIA_TYPE, headers=headers or {}
-    )
+    return msgspec.json.encode(body)
 
 
 def _invalid_parameters(error: ValidationException) -> MusterError:

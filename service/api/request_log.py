@@ -16,6 +16,8 @@ from service.api.metrics import RequestTimes
 _REQUEST_ID = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 #: Asked for every few seconds by whatever watches the service.
 _QUIET = frozenset({"/healthz", "/readyz", "/metrics"})
+#: A flood that is refused must not become a flood of lines; it is counted.
+_TOO_MANY = 429
 #: The client left before there was an answer.
 _NO_ANSWER = 499
 
@@ -51,7 +53,7 @@ class RequestLog:
     def _note(self, scope: Scope, status: int, seconds: float) -> None:
         route = scope.get("path_template") or "unknown"
         self._times.observe(seconds, method=_method(scope), route=route, status=status)
-        say = _log.debug if scope["path"] in _QUIET else _log.info
+        say = _log.debug if status == _TOO_MANY or scope["path"] in _QUIET else _log.info
         say(
             "request",
             method=_method(scope),

@@ -47,7 +47,9 @@ class EventsController(Controller):
         if _STREAM in request.headers.get("accept", ""):
             group = await sync_to_thread(get_group_row, engine, public_id, principal=principal)
             after = _last_event_id(request) or int(cursor or 0)
-            content = tell_events(hub, hub.join(group.id, after=after), is_gang=group.is_gang)
+            content = tell_events(
+                hub, hub.join(group.id, after=after, owner=principal), is_gang=group.is_gang
+            )
             return TypedStream(content, media_type=_STREAM)  # type: ignore[return-value]
         group, rows, following = await sync_to_thread(
             list_group_events, engine, public_id, principal=principal, after=int(cursor or 0), limit=limit

@@ -113,7 +113,7 @@ class MembersController(Controller):
         else:
             part = await sync_to_thread(reader.tail, target, tail)
         if follow:
-            listener = hub.join(target.group_id, after=target.last_event_id, is_bell=True)
+            listener = hub.join(target.group_id, after=target.last_event_id, owner=principal, is_bell=True)
             content = follow_log(hub, listener, reader, target, offset=part.start)
             return TypedStream(content, media_type=_TEXT)  # type: ignore[return-value]
         headers = {
