@@ -126,7 +126,9 @@ _HTTP_KINDS = {
     400: BAD_REQUEST,
     404: Kind("not-found", 404, "There is no such thing"),
     405: Kind("method-not-allowed", 405, "The method is not allowed here"),
+    408: TOO_SLOW,
     413: Kind("body-too-large", 413, "The body is too large"),
+    431: HEAD_TOO_LARGE,
 }
 #: Litestar's words for a connection that was closed before the whole body had come.
 _CLIENT_LEFT = "client disconnected prematurely"

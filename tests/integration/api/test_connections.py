@@ -244,14 +244,18 @@ def test_a_connection_is_used_again_after_errors(api: Served) -> None:
             assert client.post("/v1/groups", json={"members": -1}).status_code == 422
             assert client.get("/v1/nothing").status_code == 404
             assert client.get("/v1/queues").status_code == 200
-        network = client.get("/healthz").extensions["network_stream"]
-        assert network.get_extra_info("server_addr")[1] == api.port
     with connect(api) as connection:
         for _ in range(3):
             connection.sendall(
                 head("POST", "/v1/groups", "Content-Length: 2", "Content-Type: text/x") + b"{}"
             )
-            assert connection.recv(65_536).startswith(b"HTTP/1.1 415")
+            received = b""
+            while b"unsupported-media-type" not in received:
+                received += connection.recv(65_536)
+            assert received.startswith(b"HTTP/1.1 415 ")
+            connection.sendall(head("GET", "/healthz"))
+            while not received.endswith(b'{"status":"ok"}'):
+                received += connection.recv(65_536)
 
 
 def test_an_upgrade_that_is_not_offered_is_a_plain_request(api: Served) -> None:
