@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import NoReturn
 
-from bench import cycle, local, submit, turnover
+from bench import cycle, history, local, submit, turnover
 from bench.machine import describe_machine, load_average
 from bench.readme import write_readme
 from bench.results import Result, Stored, write_stored
@@ -22,6 +22,7 @@ BENCHMARKS: Mapping[str, Callable[[float], Result]] = {
     "submit": submit.run,
     "turnover": turnover.run,
     "local": local.run,
+    "history": history.run,
 }
 
 

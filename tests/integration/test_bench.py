@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import cycle
+from bench import cycle, history
 from bench.machine import describe_machine
 from bench.readme import write_readme
 from bench.results import Stored, read_stored, write_stored
@@ -50,3 +50,15 @@ def test_what_is_stored_is_read_again_and_shown(stored: Stored, tmp_path: Path) 
 def test_servers_that_do_not_sync_are_not_measured(empty_database_url: str, redis_url: str) -> None:
     with pytest.raises(RuntimeError, match="fsync off"):
         cycle.measure(empty_database_url, redis_url, SMALL)
+
+
+def test_a_long_past_is_measured_beside_a_fresh_database(
+    empty_database_url: str, redis_url: str, tmp_path: Path
+) -> None:
+    size = history.Size(ended=500, rounds=2, singles=2)
+    result = history.measure(empty_database_url, redis_url, tmp_path, size=size, is_durable=False)
+    assert [figure.name for figure in result.figures] == [
+        f"{step}, long past to fresh" for step in ("submit", "feed", "commit", "observe")
+    ]
+    assert all(figure.value > 0 and figure.at_most == 1.5 for figure in result.figures)
+    assert len(result.parts) == 8
