@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import cached_property
+from typing import NamedTuple
 
 import structlog
 from psycopg.errors import DeadlockDetected
@@ -22,7 +23,7 @@ from service.clock import Clock
 from service.domain.lifecycle import judge_launch_conflict
 from service.operations.deadlines import evict_drained
 from service.operations.dispatch import claim_attempts
-from service.operations.observe import PassResult, commit_observations
+from service.operations.observe import PassResult, Recorded, commit_observations
 from service.operations.pool_state import (
     NodeBook,
     commit_nodes,
@@ -34,8 +35,9 @@ from service.operations.pool_state import (
 from service.operations.secret_box import SecretBox, open_box
 from service.points import reach
 from service.settings import Settings
-from service.store.attempts import WAITING, LiveAttempt, load_attempts, load_keys, next_deadline
+from service.store.attempts import WAITING, LiveAttempt
 from service.store.dispatcher_lease import LeaseLost
+from service.store.work import Work, load_attempts, load_keys, load_work
 from workers.judge import Judge, Stops
 from workers.launchers.base import (
     GenerationKey,
@@ -44,7 +46,7 @@ from workers.launchers.base import (
     MemberKey,
     NodeReport,
 )
-from workers.launching import Handed, hand_over
+from workers.launching import Handed, Pace, hand_over
 from workers.pool_lease import PoolLease
 from workers.reconcile import Sightings, has_ended, is_stopping, policy_of, reported_node
 from workers.sweep import Seats, misplaced_of, strays_of
@@ -55,6 +57,14 @@ _log = structlog.get_logger(__name__)
 #: pass ends, and its lease is kept by one that moves.
 _MOST_ROUNDS = 200
 _LONGEST_PASS = timedelta(seconds=2)
+
+
+class Done(NamedTuple):
+    """Of one round: whether anything was done, and whether there may be more to do at this instant that
+    nobody will ring for."""
+
+    is_any: bool
+    has_more: bool
 
 
 class Dispatcher:
@@ -81,6 +91,7 @@ class Dispatcher:
         self._clock = clock
         self._settings = settings
         self._ring_leader = ring_leader
+        self._pace = Pace()
         self._lease = PoolLease(
             engine,
             pool_name,
@@ -116,11 +127,10 @@ class Dispatcher:
                 return False
             self._has_inventory = False
             for _ in range(_MOST_ROUNDS):
-                self._is_at_rest = not self._try_round()
-                if self._is_at_rest:
-                    break
-                has_done = True
-                if self._clock.now() >= ends_at:
+                done = self._try_round()
+                has_done |= done.is_any
+                self._is_at_rest = not done.has_more
+                if self._is_at_rest or self._clock.now() >= ends_at:
                     break
         except LeaseLost:
             _log.warning("stale_refused", by="store", pool=self._pool_name)
@@ -135,16 +145,7 @@ class Dispatcher:
         already: what fell due during the pass was not looked at in it."""
         if not self._lease.is_held:
             return None
-        if not self._is_at_rest:
-            return self._clock.now()
-        fence = self._lease.fence
-        with fence.conn.begin():
-            return next_deadline(
-                fence.conn,
-                fence.pool_id,
-                now=self._looked_at or self._clock.now(),
-                patience_seconds=self._settings.kill_patience_seconds,
-            )
+        return self._due_at if self._is_at_rest else self._clock.now()
 
     def live_generations(self) -> set[tuple[int, int, int]]:
         """What the launcher said last: (unit, attempt, generation) of every live member, for the audit."""
@@ -180,7 +181,7 @@ class Dispatcher:
         self._told: set[MemberKey] = set()
         self._unclosed_units: set[int] = set()
         self._is_at_rest = False
-        self._looked_at: datetime | None = None
+        self._due_at: datetime | None = None
         self._sweep_at: datetime | None = None
 
     @cached_property
@@ -188,58 +189,62 @@ class Dispatcher:
         return open_box(key=self._settings.secret_key, data=self._settings.data)
 
     # ------------------------------------------------------------ one round
-    def _try_round(self) -> bool:
+    def _try_round(self) -> Done:
         try:
             return self._round(self._clock.now())
         except LauncherUnreachable as error:
             return self._round_without_launcher(self._clock.now(), error)
+        except DeadlockDetected:
+            return Done(is_any=True, has_more=True)
         except OperationalError as error:
             if isinstance(error.orig, DeadlockDetected):
-                return True
+                return Done(is_any=True, has_more=True)
             raise
 
-    def _round(self, now: datetime) -> bool:
-        """1. Nodes. 2. Strays. 3. Launch. 4. Look and judge. 5. Stop and close. 6. Record. 7. Drains.
-        True if anything was written."""
+    def _round(self, now: datetime) -> Done:
+        """1. Nodes. 2. Strays. 3. Look and read. 4. Launch. 5. Judge. 6. Stop and close. 7. Record.
+        8. Drains."""
         self._lease.keep(now)
-        has_written = not self._has_inventory and self._register(now)
+        has_changed = not self._has_inventory and self._register(now)
         self._has_inventory = True
         # T1: what the books do not hold is closed before anything is launched.
         has_swept, short_units = self._sweep(now)
-        handed = self._launch(now)
-        # To launch takes time: nothing ran before it was launched.
-        now = self._looked_at = self._clock.now()
         self._sightings.look(self._launcher.observe())
-        judge = self._judge(now, handed, short_units=short_units)
         changed = self._sightings.changed_units | short_units | self._unclosed_units
-        stops = judge.look_at(self._load(now, changed=changed))
-        self._stop(stops, now)
-        if stops.close:
-            answers = self._launcher.close(list(stops.close))
-            reach("dispatcher.generations-closed")
-            if stops.is_killing:
-                # How its members ended is known before the attempt is.
-                self._sightings.look(self._launcher.observe())
-            judge.conclude(answers, stops)
-        self._unclosed_units = judge.unclosed_units
-        has_written |= self._record(judge.result, now)
-        if evict_drained(self._lease.fence, now=now).unit_ids:
-            reach("dispatcher.drained-evicted")
-            has_written = True
-        return has_written or has_swept or bool(handed)
+        work = self._load(now, changed=changed)
+        handed, attempts = self._launch(work.attempts, now)
+        if handed:
+            # To launch takes time: nothing ran before it was launched.
+            now = self._clock.now()
+            self._sightings.look(self._launcher.observe())
+        judge = self._judge(now, handed, short_units=short_units)
+        stops = judge.look_at(attempts)
+        has_told = self._stop(stops, now)
+        self._close(judge, stops)
+        recorded = self._record(judge.result, now)
+        has_news = self._sightings.settle(
+            changed | {attempt.unit_id for attempt in attempts}, but_not=recorded.outdated
+        )
+        has_drained = work.is_drain_due and self._evict_drained(now)
+        return Done(
+            is_any=bool(has_changed or has_swept or handed or judge.result or has_drained),
+            has_more=has_changed or has_swept or handed.has_more or has_told or has_news or has_drained
+            or stops.is_killing or recorded.has_followers,
+        )  # fmt: skip
 
-    def _round_without_launcher(self, now: datetime, error: LauncherUnreachable) -> bool:
+    def _round_without_launcher(self, now: datetime, error: LauncherUnreachable) -> Done:
         """Nothing is concluded about members. What never went to the launcher can still end (X1)."""
         if not self._book.is_unreachable:
             _log.warning("launcher_unreachable", pool=self._pool_name, error=str(error))
-        self._looked_at = now
-        has_written = self._set_reachable(is_reachable=False, now=now)
+        has_changed = self._set_reachable(is_reachable=False, now=now)
         self._sightings.look(())
         judge = self._judge(now, Handed(), short_units=())
-        judge.look_at([attempt for attempt in self._load(now, changed=()) if attempt.dispatch == WAITING])
-        has_written |= self._record(judge.result, now)
+        waiting = [one for one in self._load(now, changed=()).attempts if one.dispatch == WAITING]
+        judge.look_at(waiting)
+        recorded = self._record(judge.result, now)
         self._sightings = Sightings()
-        return has_written
+        is_any = has_changed or bool(judge.result)
+        return Done(is_any=is_any, has_more=has_changed or recorded.has_followers)
 
     def _judge(self, now: datetime, handed: Handed, *, short_units: Collection[int]) -> Judge:
         return Judge(
@@ -253,37 +258,63 @@ class Dispatcher:
             now=now,
         )
 
-    def _load(self, now: datetime, *, changed: Collection[int] | None) -> list[LiveAttempt]:
-        with self._lease.fence.conn.begin():
-            return load_attempts(self._lease.fence.conn, self._lease.fence.pool_id, now=now, changed=changed)
-
-    def _launch(self, now: datetime) -> Handed:
-        claimed = claim_attempts(self._lease.fence, self._book.faults, now=now)
-        if not claimed:
-            return Handed()
-        reach("dispatcher.attempts-claimed")
-        handed = hand_over(
-            self._launcher, claimed, box=self._box, node_names=self._book.names, settings=self._settings
+    def _load(self, now: datetime, *, changed: Collection[int]) -> Work:
+        work = load_work(
+            self._lease.fence.conn,
+            self._lease.fence.pool_id,
+            now=now,
+            changed=changed,
+            patience_seconds=self._settings.kill_patience_seconds,
+            # Where something cannot be started, all that waits is looked at: what can be may come later.
+            most_waiting=None if self._book.faults else self._pace.most,
         )
-        reach("dispatcher.members-launched")
-        return handed
+        self._due_at = work.due_at
+        return work
 
-    def _stop(self, stops: Stops, now: datetime) -> None:
+    def _launch(self, attempts: list[LiveAttempt], now: datetime) -> tuple[Handed, list[LiveAttempt]]:
+        """Hand over what can be started; and these attempts, as they are after that."""
+        startable = [attempt for attempt in attempts if self._book.faults.is_startable(attempt)]
+        if not startable:
+            return Handed(), attempts
+        claimed = claim_attempts(self._lease.fence, startable[: self._pace.most], now=now)
+        reach("dispatcher.attempts-claimed")
+        with self._pace.of(len(claimed)):
+            handed = hand_over(
+                self._launcher, claimed, box=self._box, node_names=self._book.names, settings=self._settings
+            )
+        reach("dispatcher.members-launched")
+        handed.has_more = len(startable) >= self._pace.most
+        taken = {one.attempt.unit_id: one.attempt for one in claimed}
+        return handed, [taken.get(attempt.unit_id, attempt) for attempt in attempts]
+
+    def _stop(self, stops: Stops, now: datetime) -> bool:
         """SIGTERM, once for each member; the grace that was promised goes on over a restart."""
+        has_told = False
         for grace_seconds, members in stops.tell_by_grace(now).items():
             new = [member for member in members if member not in self._told]
             if new:
                 self._launcher.terminate(new, grace_seconds=grace_seconds)
                 reach("dispatcher.members-told")
                 self._told.update(new)
+                has_told = True
+        return has_told
 
-    def _record(self, result: PassResult, now: datetime) -> bool:
+    def _close(self, judge: Judge, stops: Stops) -> None:
+        if stops.close:
+            answers = self._launcher.close(list(stops.close))
+            reach("dispatcher.generations-closed")
+            if stops.is_killing:
+                # How its members ended is known before the attempt is.
+                closing = {key.unit_id for key in stops.close}
+                self._sightings.look_again(self._launcher.observe(), unit_ids=closing)
+            judge.conclude(answers, stops)
+        self._unclosed_units = judge.unclosed_units
+
+    def _record(self, result: PassResult, now: datetime) -> Recorded:
         if not result:
-            self._sightings.settle(but_not=frozenset())
-            return False
+            return Recorded()
         recorded = commit_observations(self._lease.fence, result, now=now)
         reach("dispatcher.pass-recorded")
-        self._sightings.settle(but_not=recorded.outdated)
         if recorded.has_lost_devices:
             self._book = load_node_book(self._lease.fence)
         if recorded.released or recorded.has_lost_devices:
@@ -293,7 +324,13 @@ class Dispatcher:
             self._told = {member for member in self._told if member.of not in done}
             self._launcher.forget(sorted(done))
             reach("dispatcher.generations-forgotten")
-        return True
+        return recorded
+
+    def _evict_drained(self, now: datetime) -> bool:
+        has_evicted = bool(evict_drained(self._lease.fence, now=now).unit_ids)
+        if has_evicted:
+            reach("dispatcher.drained-evicted")
+        return has_evicted
 
     # ------------------------------------------------------------ nodes
     def _register(self, now: datetime) -> bool:
@@ -362,7 +399,8 @@ class Dispatcher:
 
     def _find_misplaced(self, now: datetime) -> list[tuple[LiveAttempt, Seats]]:
         """Only a database that was restored can differ so: it comes with a new lease."""
-        return misplaced_of(self._load(now, changed=None), self._sightings, node_ids=self._book.ids)
+        live = load_attempts(self._lease.fence.conn, self._lease.fence.pool_id, now=now)
+        return misplaced_of(live, self._sightings, node_ids=self._book.ids)
 
     def _move(self, misplaced: Sequence[tuple[LiveAttempt, Seats]], now: datetime) -> bool:
         """X7: what runs in other places than the books say gets its next attempt."""

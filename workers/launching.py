@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from cryptography.fernet import InvalidToken
@@ -26,13 +28,34 @@ _SEALED_OTHERWISE = "its secrets were sealed with another key than MUSTER_SECRET
 
 @dataclass(slots=True)
 class Handed:
-    """What the launcher answered: generations that it took, and what becomes of the others."""
+    """What the launcher answered: generations that it took, and what becomes of the others. `has_more`:
+    others may wait, which are for the next call."""
 
     taken: set[GenerationKey] = field(default_factory=set)
     refused: dict[GenerationKey, Evict] = field(default_factory=dict)
+    has_more: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.taken or self.refused)
+
+
+class Pace:
+    """How many attempts go to the launcher in one call. While it starts them nothing else is seen or
+    recorded, so a call of a slow launcher is to take no longer than a tenth of a second."""
+
+    _CALL_SECONDS, _MOST, _FIRST = 0.1, 1000, 32
+
+    def __init__(self) -> None:
+        self.most = self._FIRST
+
+    @contextmanager
+    def of(self, attempts: int) -> Iterator[None]:
+        """Measure the call that starts so many."""
+        began_at = time.monotonic()
+        yield
+        each = (time.monotonic() - began_at) / max(attempts, 1)
+        fitting = int(self._CALL_SECONDS / each) if each else self._MOST
+        self.most = max(1, min(fitting, 2 * self.most, self._MOST))
 
 
 def hand_over(

@@ -11,7 +11,7 @@ from service.clock import Clock
 from service.operations.dispatch import PoolFence
 from service.points import reach
 from service.settings import Settings
-from service.store.dispatcher_lease import LeaseLost, renew_lease, take_lease
+from service.store.dispatcher_lease import LeaseLost, prepare_connection, renew_lease, take_lease
 from service.store.engine import make_direct_engine
 from service.store.inventory_rows import ensure_pool
 
@@ -116,6 +116,7 @@ class PoolLease:
         """One connection that is no pool's: its end ends the lease."""
         if self._conn is None:
             self._conn = self._direct.connect()
+            prepare_connection(self._conn)
         return self._conn
 
     def _renew_on(self, conn: Connection, fence: PoolFence, *, now: datetime) -> bool:

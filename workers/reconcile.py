@@ -68,6 +68,12 @@ class Sightings:
             if known is not seen and known != seen:
                 self._news.setdefault(seen.key.of, []).append(seen)
 
+    def look_again(self, observations: Sequence[MemberObservation], *, unit_ids: Collection[int]) -> None:
+        """Take over what the launcher says now of these units. What it says of the others is for the
+        next look, because they have been judged by what was seen before."""
+        others = [seen for seen in self._seen.values() if seen.key.unit_id not in unit_ids]
+        self.look([*others, *(seen for seen in observations if seen.key.unit_id in unit_ids)])
+
     def of(self, attempt: LiveAttempt) -> dict[int, MemberObservation]:
         """Members of the attempt's present generation, as far as the launcher names them."""
         keys = [member_key(attempt, place) for place in attempt.places]
@@ -87,13 +93,19 @@ class Sightings:
     def changed_units(self) -> set[int]:
         return {generation.unit_id for generation in self._news}
 
-    def settle(self, *, but_not: frozenset[int]) -> None:
-        """All that was said is in the books, except for these units."""
-        self._settled = dict(self._seen) if but_not else self._seen
-        for generation, news in self._news.items():
-            if generation.unit_id in but_not:
-                for seen in news:
-                    del self._settled[seen.key]
+    def settle(self, judged: Collection[int], *, but_not: frozenset[int] = frozenset()) -> bool:
+        """What was said of the units in `judged` is in the books, except for those in `but_not`. True if
+        news are left."""
+        left = [
+            seen
+            for generation, news in self._news.items()
+            if generation.unit_id not in judged or generation.unit_id in but_not
+            for seen in news
+        ]
+        self._settled = dict(self._seen) if left else self._seen
+        for seen in left:
+            del self._settled[seen.key]
+        return bool(left)
 
 
 def has_ended(seen: MemberObservation) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from service.store.attempts import LAUNCHED, LiveAttempt, LiveKey
+from service.store.attempts import LAUNCHED, LiveAttempt
+from service.store.work import LiveKey
 from workers.launchers.base import GenerationKey, MemberObservation
 from workers.reconcile import Sightings, has_ended
 

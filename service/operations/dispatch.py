@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import Connection
 
-from service.store.attempts import LiveAttempt, load_claimable, mark_claimed
-from service.store.dispatcher_lease import check_epoch
-from service.store.specs import StoredSpec, load_specs
-
-#: Handed to the launcher in one call; the rest follows in the next.
-_MOST_AT_ONCE = 1000
+from service.store.attempts import (
+    CLAIMED,
+    WAITING,
+    LiveAttempt,
+    PresentUnit,
+    present_units,
+    send_locks,
+)
+from service.store.dispatcher_lease import LeaseLost, check_epoch, require_epoch, send_epoch
+from service.store.pipe import one_trip
+from service.store.specs import StoredSpec
+from service.store.work import claim
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +38,15 @@ class PoolFence:
             check_epoch(self.conn, self.pool_id, epoch=self.epoch)
             yield self.conn
 
+    def lock_units(self, unit_ids: Collection[int]) -> dict[int, PresentUnit]:
+        """D1 and W4 in one round trip of an open transaction: the epoch is held, and nobody changes these
+        units until its end. Raises LeaseLost."""
+        with one_trip(self.conn) as pipe:
+            epoch = send_epoch(pipe, self.pool_id)
+            locked = send_locks(pipe, unit_ids)
+        require_epoch(epoch, self.pool_id, epoch=self.epoch)
+        return present_units(locked)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claimed:
@@ -44,10 +59,14 @@ class Claimed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Faults:
-    """Where nothing can be started: nodes that are not ready, and lost devices by node."""
+    """Where nothing can be started: nodes that are not ready, and lost devices by node. False if there
+    are none."""
 
     down_nodes: frozenset[int] = frozenset()
     lost_devices: frozenset[tuple[int, int]] = frozenset()
+
+    def __bool__(self) -> bool:
+        return bool(self.down_nodes or self.lost_devices)
 
     def nodes_of(self, attempt: LiveAttempt) -> tuple[int, ...]:
         """Nodes of the attempt's places on which nothing can be started now."""
@@ -62,28 +81,23 @@ class Faults:
             )
         )
 
+    def is_startable(self, attempt: LiveAttempt) -> bool:
+        """It waits for the launcher, or was claimed and never reported, and has no place on any of them."""
+        return (
+            attempt.dispatch in (WAITING, CLAIMED)
+            and attempt.evict_target is None
+            and not (self and self.nodes_of(attempt))
+        )
 
-def claim_attempts(fence: PoolFence, faults: Faults, *, now: datetime) -> list[Claimed]:
-    """Claim what waits for the launcher and can be started where it has its places.
+
+def claim_attempts(fence: PoolFence, attempts: Sequence[LiveAttempt], *, now: datetime) -> list[Claimed]:
+    """Claim those of these attempts that still wait for the launcher. Raises LeaseLost.
 
     What was claimed before, by whomever, and never reported is claimed anew: to launch is idempotent.
     """
-    with fence.transaction() as conn:
-        startable = load_claimable(
-            conn,
-            fence.pool_id,
-            down_nodes=faults.down_nodes,
-            lost_devices=faults.lost_devices,
-            limit=_MOST_AT_ONCE,
-        )
-        if not startable:
-            return []
-        mark_claimed(conn, [attempt.unit_id for attempt in startable], epoch=fence.epoch, now=now)
-        specs = load_specs(conn, {attempt.group_id for attempt in startable})
-    return _claimed(startable, specs, now=now)
-
-
-def _claimed(
-    attempts: Sequence[LiveAttempt], specs: Mapping[int, StoredSpec], *, now: datetime
-) -> list[Claimed]:
-    return [Claimed(attempt=attempt, spec=specs[attempt.group_id], claimed_at=now) for attempt in attempts]
+    claimed = claim(
+        fence.conn, fence.pool_id, epoch=fence.epoch, keys=[attempt.key for attempt in attempts], now=now
+    )
+    if claimed is None:
+        raise LeaseLost(f"epoch {fence.epoch} of pool {fence.pool_id} is over")
+    return [Claimed(attempt=attempt, spec=spec, claimed_at=now) for attempt, spec in claimed]

@@ -7,13 +7,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
-from typing import Any
 
-from sqlalchemy import Connection, Row, text
+from sqlalchemy import Connection, text
 
 from service.domain.status import LIVE, Cause, Status
 from service.operations.unit_events import evicting_event
-from service.store.attempts import lock_units
+from service.store.attempts import PresentUnit, lock_units
 from service.store.closing import EvictingUnit, set_cancelling, set_evicting
 from service.store.events import add_events
 
@@ -67,7 +66,7 @@ def evict_units(
     )
 
 
-def _lock_by_key(conn: Connection, unit_ids: Collection[int]) -> dict[int, Row[Any]]:
+def _lock_by_key(conn: Connection, unit_ids: Collection[int]) -> dict[int, PresentUnit]:
     """Rows by key, whatever a plan that was made while the tables were small would do."""
     conn.execute(text("SELECT set_config('enable_seqscan', 'off', true)"))
     return lock_units(conn, unit_ids)

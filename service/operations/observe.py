@@ -1,6 +1,6 @@
 """One pass of a dispatcher goes into the books: what was launched, seen, decided and closed.
 
-Everything is a list and lands in one transaction with one COPY of events. Every entry names the
+Everything is a list and lands in one transaction. Every entry names the
 attempt that it was decided for; what is not that any more is dropped and looked at again (D2).
 """
 
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Row
+from sqlalchemy import Connection
 
 from service.domain.events import Event, Kind
 from service.domain.lifecycle import Advance, Evict, Recover, Succeed
@@ -29,27 +29,26 @@ from service.operations.unit_events import (
 from service.store.attempts import (
     WAITING,
     LiveAttempt,
+    PresentUnit,
     Recovery,
     add_failed_nodes,
-    lock_units,
-    mark_launched,
     next_generation,
     set_recovering,
-    set_running,
-    set_starting,
 )
 from service.store.closing import (
     AttemptOutcome,
     EvictingUnit,
     ReleasedUnit,
-    release_attempts,
+    send_releases,
     set_evicting,
 )
 from service.store.config import raise_config_version
-from service.store.events import add_events
+from service.store.events import send_events
 from service.store.inventory_rows import set_devices_lost
-from service.store.member_ends import MemberEnd, add_member_ends
-from service.store.specs import erase_secrets
+from service.store.member_ends import MemberEnd, send_member_ends
+from service.store.pipe import one_trip
+from service.store.progress import Progress, send_progress
+from service.store.specs import send_erasure
 
 _OUTCOME_OF_TARGET = {
     Status.PENDING: AttemptOutcome.REQUEUED,
@@ -98,43 +97,56 @@ class PassResult:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
     """`outdated`: units that had changed meanwhile, so that something was dropped. `handed_over`:
-    generations that are over and that the launcher knew. `released`: attempts whose places are free now."""
+    generations that are over and that the launcher knew. `released`: attempts whose places are free now.
+    `has_followers`: something else can be done now, because of what was recorded or outdated."""
 
     outdated: frozenset[int] = frozenset()
     handed_over: tuple[tuple[int, int, int], ...] = ()
     released: tuple[LiveAttempt, ...] = ()
     has_lost_devices: bool = False
+    has_followers: bool = False
 
 
 D = TypeVar("D", Advance, Recover, Evict)
 
-Present = Mapping[int, Row[Any]]
+Present = Mapping[int, PresentUnit]
 
 
 def commit_observations(fence: PoolFence, result: PassResult, *, now: datetime) -> Recorded:
-    """Record a pass. Raises LeaseLost if another dispatcher has the pool: nothing is written then."""
-    with fence.transaction() as conn:
+    """Record a pass. Raises LeaseLost if another dispatcher has the pool: nothing is written then.
+
+    However much it is: one round trip reads, one writes and one commits, besides those for what is rare.
+    """
+    with fence.conn.begin():
         if any(closed.lost_devices for closed in result.closed):
             # Before any unit is locked, as the leader does it (L2): it reads the version, then locks.
-            raise_config_version(conn)
-        # 1. Nobody changes these units until the end of the transaction (W4).
-        present = lock_units(conn, result.unit_ids())
+            raise_config_version(fence.conn)
+        # 1. The pool is ours (D1), and nobody changes these units until the end (W4).
+        present = fence.lock_units(result.unit_ids())
         # 2. What was decided for another state of a unit is dropped (D2).
         decided = [(a, d) for a, d in result.decided if _is_same(present, a)]
         closed = [c for c in result.closed if _is_still_closing(present, c)]
-        # 3. Facts: launches and ends.
-        mark_launched(conn, [key for key in result.launched if key[0] in present])
-        events = _record_ends(
-            conn, [end for end in result.ends if _is_of_live(present, end)], present=present, now=now
-        )
-        # 4. Decisions.
-        events += _advance(conn, _having(decided, Advance), now=now)
-        events += _recover(conn, _having(decided, Recover), names=result.node_names, now=now)
-        events += _evict(conn, _having(decided, Evict), names=result.node_names, now=now)
-        # 5. Ends of attempts: the next generation in place, or the places are given back.
-        events += _close(conn, closed, present=present, now=now)
-        if events:
-            add_events(conn, events)
+        ended = [c for c in closed if not _goes_on(c)]
+        releases = [_release(c, present[c.attempt.unit_id], now=now) for c in ended]
+        # 3. What is rare.
+        events = _advanced(_having(decided, Advance), now=now)
+        events += _recover(fence.conn, _having(decided, Recover), names=result.node_names, now=now)
+        events += _evict(fence.conn, _having(decided, Evict), names=result.node_names, now=now)
+        next_generation(fence.conn, [c.attempt.unit_id for c in closed if _goes_on(c)])
+        events += _lose_devices(fence.conn, ended, now=now)
+        events += _ended(ended, releases, now=now)
+        # 4. Facts, what moved forward, ends of attempts, and what is told of it all.
+        with one_trip(fence.conn) as pipe:
+            if ends := [end for end in result.ends if _is_of_live(present, end)]:
+                send_member_ends(pipe, ends, now=now)
+            if progress := _progress(result, decided, present=present):
+                send_progress(pipe, progress, now=now)
+            if releases:
+                send_releases(pipe, releases, now=now)
+            if secret := {present[r.unit_id].group_id for r in releases if present[r.unit_id].has_secrets}:
+                send_erasure(pipe, secret)
+            if events:
+                send_events(pipe, events)
     return _recorded(result, decided, closed=closed)
 
 
@@ -151,6 +163,9 @@ def _recorded(
         handed_over=tuple(c.attempt.key for c in closed if c.attempt.dispatch != WAITING),
         released=tuple(c.attempt for c in closed if not _goes_on(c)),
         has_lost_devices=any(c.lost_devices for c in closed),
+        has_followers=wanted != done
+        or any(not isinstance(decision, Advance) for _, decision in decided)
+        or any(c.lost_devices or _goes_on(c) for c in closed),
     )
 
 
@@ -189,44 +204,33 @@ def _goes_on(closed: Closed) -> bool:
     return closed.success is None and closed.attempt.status is Status.RECOVERING
 
 
-# ---------------------------------------------------------------- facts
-def _record_ends(
-    conn: Connection, ends: Sequence[MemberEnd], *, present: Present, now: datetime
-) -> list[Event]:
-    """An end that was reported before is neither recorded nor told again."""
-    new = add_member_ends(conn, ends)
-    return [
-        Event(
-            at=now,
-            kind=Kind.MEMBER_ENDED,
-            group_id=present[end.unit_id].group_id,
-            unit_id=end.unit_id,
-            attempt=end.attempt,
-            generation=end.generation,
-            data={
-                "member": end.member,
-                "exit_code": end.exit_code,
-                "ended_at": end.ended_at.isoformat(),
-            },
+# ---------------------------------------------------------------- what moves forward
+def _progress(
+    result: PassResult,
+    decided: Sequence[tuple[LiveAttempt, Advance | Recover | Evict]],
+    *,
+    present: Present,
+) -> list[Progress]:
+    """What was launched, and what starts or runs, by attempt."""
+    progress = {
+        key: Progress(unit_id=key[0], attempt=key[1], generation=key[2], is_launched=True)
+        for key in result.launched
+        if key[0] in present
+    }
+    for attempt, advance in _having(decided, Advance):
+        of_key = progress.setdefault(
+            attempt.key,
+            Progress(unit_id=attempt.unit_id, attempt=attempt.attempt, generation=attempt.generation),
         )
-        for end in ends
-        if end.key in new
-    ]
+        of_key.status = advance.to
+    return list(progress.values())
 
 
-# ---------------------------------------------------------------- decisions
-def _advance(
-    conn: Connection, decided: Sequence[tuple[LiveAttempt, Advance]], *, now: datetime
-) -> list[Event]:
-    starting = [attempt.unit_id for attempt, to in decided if to.to is Status.STARTING]
-    running = [attempt.unit_id for attempt, to in decided if to.to is Status.RUNNING]
-    if starting:
-        set_starting(conn, starting)
-    if running:
-        set_running(conn, running, now=now)
+def _advanced(decided: Sequence[tuple[LiveAttempt, Advance]], *, now: datetime) -> list[Event]:
     return [event for attempt, to in decided for event in status_events(attempt, to.to, now=now)]
 
 
+# ---------------------------------------------------------------- decisions
 def _recover(
     conn: Connection,
     decided: Sequence[tuple[LiveAttempt, Recover]],
@@ -310,17 +314,8 @@ def _eviction(attempt: LiveAttempt, evict: Evict) -> EvictingUnit:
 
 
 # ---------------------------------------------------------------- ends of attempts
-def _close(conn: Connection, closed: Sequence[Closed], *, present: Present, now: datetime) -> list[Event]:
-    again = [c.attempt.unit_id for c in closed if _goes_on(c)]
-    if again:
-        next_generation(conn, again)
-    ended = [c for c in closed if not _goes_on(c)]
-    if not ended:
-        return []
-    events = _lose_devices(conn, ended, now=now)
-    releases = [_release(c, present[c.attempt.unit_id], now=now) for c in ended]
-    release_attempts(conn, releases, now=now)
-    erase_secrets(conn, {c.attempt.group_id for c in ended})
+def _ended(ended: Sequence[Closed], releases: Sequence[ReleasedUnit], *, now: datetime) -> list[Event]:
+    events: list[Event] = []
     for c, release in zip(ended, releases, strict=True):
         if c.success is not None:
             events += status_events(c.attempt, Status.SUCCEEDED, now=now, ended_at=release.ended_at)
@@ -329,7 +324,7 @@ def _close(conn: Connection, closed: Sequence[Closed], *, present: Present, now:
     return events
 
 
-def _release(closed: Closed, row: Row[Any], *, now: datetime) -> ReleasedUnit:
+def _release(closed: Closed, row: PresentUnit, *, now: datetime) -> ReleasedUnit:
     attempt = closed.attempt
     if closed.success is not None:
         return ReleasedUnit(
@@ -338,6 +333,9 @@ def _release(closed: Closed, row: Row[Any], *, now: datetime) -> ReleasedUnit:
             ended_at=closed.success.ended_at,
             gpus=attempt.gpus,
         )
+    # It was Evicting.
+    assert row.evict_target
+    assert row.evict_cause
     backoff = row.evict_backoff_seconds
     return ReleasedUnit(
         unit_id=attempt.unit_id,

@@ -10,6 +10,7 @@ from enum import StrEnum
 from sqlalchemy import Connection, text
 
 from service.domain.status import Cause, Status
+from service.store.pipe import Pipe, compact, json_rows
 
 
 class AttemptOutcome(StrEnum):
@@ -91,33 +92,10 @@ def set_cancelling(conn: Connection, unit_ids: Sequence[int], *, message: str) -
     )
 
 
-def release_attempts(conn: Connection, releases: Sequence[ReleasedUnit], *, now: datetime) -> None:
+def send_releases(pipe: Pipe, releases: Sequence[ReleasedUnit], *, now: datetime) -> None:
     """Charge the usage of locked, closed attempts once, end their holds, and give each unit the status
     that its end leads to."""
-    ids = [release.unit_id for release in releases]
-    conn.execute(
-        _CHARGE,
-        {
-            "ids": ids,
-            "outcomes": [release.outcome.value for release in releases],
-            "causes": [release.cause.value if release.cause else None for release in releases],
-            "ends": [release.ended_at for release in releases],
-            "gpus": [release.gpus for release in releases],
-            "now": now,
-        },
-    )
-    conn.execute(text("DELETE FROM attempts WHERE unit_id = ANY(CAST(:ids AS bigint[]))"), {"ids": ids})
-    conn.execute(
-        _END_UNITS,
-        {
-            "ids": ids,
-            "outcomes": [release.outcome.value for release in releases],
-            "causes": [release.cause.value if release.cause else None for release in releases],
-            "ends": [release.ended_at for release in releases],
-            "messages": [release.message for release in releases],
-            "backoffs": [release.backoff_until for release in releases],
-        },
-    )
+    pipe.run(_RELEASE, json_rows(releases), now)
 
 
 _EVICT_ATTEMPTS = text("""
@@ -143,29 +121,31 @@ _EVICT_UNITS = text("""
     WHERE u.id = v.unit_id
 """)
 
-_CHARGE = text("""
+#: $1 rows of ReleasedUnit, $2 now.
+_RELEASE = compact("""
+    WITH v AS MATERIALIZED (
+        SELECT * FROM json_to_recordset(CAST($1 AS json))
+            AS v (unit_id bigint, outcome text, ended_at timestamptz, gpus int, cause text, message text,
+                  backoff_until timestamptz)
+    ), gone AS (
+        DELETE FROM attempts a USING v WHERE a.unit_id = v.unit_id
+        RETURNING a.unit_id, a.attempt, a.group_id, a.queue_id, a.generation, a.dispatches, a.places,
+                  a.usage, a.admitted_at, a.running_at, v.ended_at, v.outcome, v.cause, v.gpus
+    ), ended AS (
+        UPDATE units u
+        SET status = CASE v.outcome WHEN 'Requeued' THEN 'Pending' ELSE v.outcome END,
+            version = u.version + 1,
+            attempt = CASE v.outcome WHEN 'Requeued' THEN u.attempt + 1 ELSE u.attempt END,
+            ended_at = CASE v.outcome WHEN 'Requeued' THEN NULL ELSE v.ended_at END,
+            admitted_at = CASE v.outcome WHEN 'Requeued' THEN NULL ELSE u.admitted_at END,
+            backoff_until = v.backoff_until, cause = v.cause, message = v.message
+        FROM v WHERE u.id = v.unit_id
+    )
     INSERT INTO closed_attempts (unit_id, attempt, group_id, queue_id, generation, dispatches, places,
                                  usage, admitted_at, running_at, ended_at, closed_at, outcome, cause,
                                  gpu_seconds)
-    SELECT a.unit_id, a.attempt, a.group_id, a.queue_id, a.generation, a.dispatches, a.places, a.usage,
-           a.admitted_at, a.running_at, v.ended_at, CAST(:now AS timestamptz), v.outcome, v.cause,
-           v.gpus * GREATEST(0, extract(epoch FROM v.ended_at - a.admitted_at))
-    FROM unnest(CAST(:ids AS bigint[]), CAST(:outcomes AS text[]), CAST(:causes AS text[]),
-                CAST(:ends AS timestamptz[]), CAST(:gpus AS int[]))
-         AS v (unit_id, outcome, cause, ended_at, gpus)
-    JOIN attempts a ON a.unit_id = v.unit_id
-""")
-
-_END_UNITS = text("""
-    UPDATE units u
-    SET status = CASE v.outcome WHEN 'Requeued' THEN 'Pending' ELSE v.outcome END,
-        version = version + 1,
-        attempt = CASE v.outcome WHEN 'Requeued' THEN u.attempt + 1 ELSE u.attempt END,
-        ended_at = CASE v.outcome WHEN 'Requeued' THEN NULL ELSE v.ended_at END,
-        admitted_at = CASE v.outcome WHEN 'Requeued' THEN NULL ELSE u.admitted_at END,
-        backoff_until = v.backoff, cause = v.cause, message = v.message
-    FROM unnest(CAST(:ids AS bigint[]), CAST(:outcomes AS text[]), CAST(:causes AS text[]),
-                CAST(:ends AS timestamptz[]), CAST(:messages AS text[]), CAST(:backoffs AS timestamptz[]))
-         AS v (unit_id, outcome, cause, ended_at, message, backoff)
-    WHERE u.id = v.unit_id
+    SELECT unit_id, attempt, group_id, queue_id, generation, dispatches, places, usage, admitted_at,
+           running_at, ended_at, $2, outcome, cause,
+           gpus * GREATEST(0, extract(epoch FROM ended_at - admitted_at))
+    FROM gone
 """)

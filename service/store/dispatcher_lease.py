@@ -4,12 +4,30 @@ renewing never waits for a transaction that holds the epoch."""
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any, cast
 
+import psycopg
 from sqlalchemy import Connection, text
+
+from service.store.pipe import Pipe, compact, one_trip
 
 
 class LeaseLost(Exception):
     """Another dispatcher has taken the pool: nothing of this one's memory is worth anything."""
+
+
+def prepare_connection(conn: Connection) -> None:
+    """Have each statement planned once for this connection. Such a plan has to be right for tables of any
+    size, so it is made to find rows by key, one by one: with few rows anything else looks as cheap."""
+    with conn.begin():
+        for setting in (
+            "enable_hashjoin = off",
+            "enable_mergejoin = off",
+            "plan_cache_mode = force_generic_plan",
+        ):
+            conn.execute(text(f"SET {setting}"))
+    driver = cast("psycopg.Connection[Any]", conn.connection.dbapi_connection)
+    driver.prepare_threshold = 0
 
 
 def take_lease(
@@ -49,10 +67,19 @@ def renew_lease(conn: Connection, pool_id: int, *, epoch: int, now: datetime, le
 
 def check_epoch(conn: Connection, pool_id: int, *, epoch: int) -> None:
     """D1: every writing transaction reads the epoch FOR SHARE. Raises LeaseLost."""
-    row = conn.execute(
-        text("SELECT epoch FROM dispatcher_leases WHERE pool_id = :pool_id FOR SHARE"), {"pool_id": pool_id}
-    ).one_or_none()
-    if row is None or row.epoch != epoch:
+    with one_trip(conn) as pipe:
+        read = send_epoch(pipe, pool_id)
+    require_epoch(read, pool_id, epoch=epoch)
+
+
+def send_epoch(pipe: Pipe, pool_id: int) -> psycopg.RawCursor[Any]:
+    """`check_epoch` as part of a trip; `require_epoch` reads the answer."""
+    return pipe.run(_EPOCH, pool_id)
+
+
+def require_epoch(read: psycopg.RawCursor[Any], pool_id: int, *, epoch: int) -> None:
+    """Raises LeaseLost unless it is still this one."""
+    if read.fetchone() != (epoch,):
         raise LeaseLost(f"epoch {epoch} of pool {pool_id} is over")
 
 
@@ -81,6 +108,8 @@ def _set_expiry(conn: Connection, pool_id: int, *, epoch: int, expires_at: datet
         {"pool_id": pool_id, "epoch": epoch, "expires_at": expires_at},
     )
 
+
+_EPOCH = compact("SELECT epoch FROM dispatcher_leases WHERE pool_id = $1 FOR SHARE")
 
 _SEEN = text("""
     SELECT l.epoch, l.backend_pid, e.expires_at,

@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 
 from service.domain.events import FEED, Event
 from service.store.copying import copy_rows
+from service.store.pipe import Pipe, compact, json_rows
 
 _COLUMNS = (
     "is_feed",
@@ -30,7 +31,17 @@ def add_events(conn: Connection, events: Iterable[Event]) -> None:
     copy_rows(conn, "events", columns=_COLUMNS, rows=(_row(event) for event in events))
 
 
+def send_events(pipe: Pipe, events: Iterable[Event]) -> None:
+    """Record events as part of a trip, in their order: COPY would be trips of its own."""
+    pipe.run(_ADD, json_rows(dict(zip(_COLUMNS, _values(event), strict=True)) for event in events))
+
+
 def _row(event: Event) -> tuple[object, ...]:
+    *values, data = _values(event)
+    return (*values, None if data is None else Jsonb(data))
+
+
+def _values(event: Event) -> tuple[object, ...]:
     return (
         event.kind in FEED,
         event.at,
@@ -42,5 +53,15 @@ def _row(event: Event) -> tuple[object, ...]:
         event.generation,
         event.cause,
         event.actor,
-        None if event.data is None else Jsonb(dict(event.data)),
+        None if event.data is None else dict(event.data),
     )
+
+
+_ADD = compact("""
+    INSERT INTO events (is_feed, at, kind, group_id, unit_id, node_id, attempt, generation, cause, actor,
+                        data)
+    SELECT is_feed, at, kind, group_id, unit_id, node_id, attempt, generation, cause, actor, data
+    FROM json_to_recordset(CAST($1 AS json))
+        AS v (is_feed boolean, at timestamptz, kind text, group_id bigint, unit_id bigint, node_id bigint,
+              attempt int, generation int, cause text, actor text, data jsonb)
+""")

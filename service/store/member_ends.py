@@ -8,6 +8,8 @@ from datetime import datetime
 
 from sqlalchemy import Connection, text
 
+from service.store.pipe import Pipe, compact, json_rows
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberEnd:
@@ -26,23 +28,9 @@ class MemberEnd:
         return (self.unit_id, self.attempt, self.generation, self.member)
 
 
-def add_member_ends(conn: Connection, ends: Sequence[MemberEnd]) -> set[tuple[int, int, int, int]]:
-    """Record ends; the keys of those that were not known yet. A repeated report is a no-op."""
-    if not ends:
-        return set()
-    rows = conn.execute(
-        _ADD,
-        {
-            "units": [end.unit_id for end in ends],
-            "attempts": [end.attempt for end in ends],
-            "generations": [end.generation for end in ends],
-            "members": [end.member for end in ends],
-            "codes": [end.exit_code for end in ends],
-            "instants": [end.ended_at for end in ends],
-            "details": [end.detail for end in ends],
-        },
-    )
-    return {(row.unit_id, row.attempt, row.generation, row.member) for row in rows}
+def send_member_ends(pipe: Pipe, ends: Sequence[MemberEnd], *, now: datetime) -> None:
+    """Record ends, each with its event. One that is known already is neither recorded nor told again."""
+    pipe.run(_ADD, json_rows(ends), now)
 
 
 def load_member_ends(conn: Connection, keys: Sequence[tuple[int, int, int]]) -> list[MemberEnd]:
@@ -58,13 +46,21 @@ def load_member_ends(conn: Connection, keys: Sequence[tuple[int, int, int]]) -> 
     return [MemberEnd(**row._mapping) for row in rows]
 
 
-_ADD = text("""
-    INSERT INTO member_ends (unit_id, attempt, generation, member, exit_code, ended_at, detail)
-    SELECT * FROM unnest(CAST(:units AS bigint[]), CAST(:attempts AS int[]), CAST(:generations AS int[]),
-                         CAST(:members AS int[]), CAST(:codes AS int[]), CAST(:instants AS timestamptz[]),
-                         CAST(:details AS text[]))
-    ON CONFLICT DO NOTHING
-    RETURNING unit_id, attempt, generation, member
+#: $1 rows of MemberEnd, $2 now.
+_ADD = compact("""
+    WITH new AS (
+        INSERT INTO member_ends (unit_id, attempt, generation, member, exit_code, ended_at, detail)
+        SELECT unit_id, attempt, generation, member, exit_code, ended_at, detail
+        FROM json_to_recordset(CAST($1 AS json))
+            AS v (unit_id bigint, attempt int, generation int, member int, exit_code int,
+                  ended_at timestamptz, detail text)
+        ON CONFLICT DO NOTHING
+        RETURNING unit_id, attempt, generation, member, exit_code, ended_at
+    )
+    INSERT INTO events (is_feed, at, kind, actor, group_id, unit_id, attempt, generation, data)
+    SELECT false, $2, 'MemberEnded', 'muster', unit_id >> 20, unit_id, attempt, generation,
+           jsonb_build_object('member', member, 'exit_code', exit_code, 'ended_at', ended_at)
+    FROM new
 """)
 
 _LOAD = text("""

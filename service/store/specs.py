@@ -11,6 +11,7 @@ from sqlalchemy import Connection, text
 
 from service.domain.group import GroupSpec, Role
 from service.domain.masking import split_env
+from service.store.pipe import Pipe, bigints, compact, one_trip
 
 #: Variables of each role that must not be shown, by the position of the role.
 Hidden = tuple[dict[str, str], ...]
@@ -56,32 +57,45 @@ def stored_spec(spec: GroupSpec, sealed: bytes | None) -> StoredSpec:
 def load_specs(conn: Connection, group_ids: Collection[int]) -> dict[int, StoredSpec]:
     """The specs of these groups."""
     rows = conn.execute(
-        text("SELECT group_id, spec, secrets FROM group_specs WHERE group_id = ANY(:group_ids)"),
+        text(
+            "SELECT group_id, CAST(spec AS text) AS spec, secrets FROM group_specs"
+            " WHERE group_id = ANY(:group_ids)"
+        ),
         {"group_ids": list(group_ids)},
     )
-    return {row.group_id: _stored(row.spec, row.secrets) for row in rows}
+    return {row.group_id: decode_spec(row.spec, row.secrets) for row in rows}
 
 
 def erase_secrets(conn: Connection, group_ids: Collection[int]) -> None:
     """Forget the sealed values of those of these groups of which every unit has ended."""
-    conn.execute(
-        text(
-            "UPDATE group_specs SET secrets = NULL WHERE group_id = ANY(:group_ids) AND secrets IS NOT NULL"
-            " AND NOT EXISTS (SELECT FROM units WHERE units.group_id = group_specs.group_id"
-            " AND units.ended_at IS NULL)"
-        ),
-        {"group_ids": list(group_ids)},
-    )
+    with one_trip(conn) as pipe:
+        send_erasure(pipe, group_ids)
+
+
+def send_erasure(pipe: Pipe, group_ids: Collection[int]) -> None:
+    """`erase_secrets` as part of a trip."""
+    pipe.run(_ERASE, bigints(sorted(group_ids)))
+
+
+def decode_spec(stored: str, sealed: bytes | None) -> StoredSpec:
+    """A spec from the text of its JSON."""
+    body = msgspec.json.decode(stored, type=_Body)
+    return StoredSpec(spec=body.spec, secret_names=body.secrets, masked_names=body.masked, sealed=sealed)
+
+
+class _Body(msgspec.Struct):
+    """What `spec_body` makes."""
+
+    spec: GroupSpec
+    secrets: tuple[tuple[str, ...], ...]
+    masked: tuple[tuple[str, ...], ...]
 
 
 def _shown(role: Role) -> Role:
     return replace(role, env=split_env(role.env)[0], secrets={})
 
 
-def _stored(body: dict[str, Any], sealed: bytes | None) -> StoredSpec:
-    return StoredSpec(
-        spec=msgspec.convert(body["spec"], GroupSpec),
-        secret_names=tuple(map(tuple, body["secrets"])),
-        masked_names=tuple(map(tuple, body["masked"])),
-        sealed=None if sealed is None else bytes(sealed),
-    )
+_ERASE = compact("""
+    UPDATE group_specs SET secrets = NULL WHERE group_id = ANY(CAST($1 AS bigint[])) AND secrets IS NOT NULL
+      AND NOT EXISTS (SELECT FROM units u WHERE u.group_id = group_specs.group_id AND u.ended_at IS NULL)
+""")

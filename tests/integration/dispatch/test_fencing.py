@@ -13,10 +13,10 @@ from service.domain.lifecycle import Recover
 from service.domain.status import Cause
 from service.operations.dispatch import Faults, PoolFence, claim_attempts
 from service.operations.observe import PassResult, commit_observations
-from service.store.attempts import load_attempts, load_claimable
 from service.store.dispatcher_lease import LeaseLost
 from service.store.engine import make_direct_engine
 from service.store.member_ends import MemberEnd
+from service.store.work import load_attempts, load_work
 from tests.integration.dispatch.site import START, Site
 from workers.launchers.simulated import SimulatedLauncher
 from workers.launchers.simulated_cluster import Exit
@@ -69,11 +69,13 @@ def test_d1_a_frozen_dispatcher_writes_nothing(site: Site) -> None:
     """It had read its state, was frozen, and another one took the pool."""
     unit = site.admit("g1", [("n1", (0,))])
     fence = _fence_of(site)
+    waiting = load_attempts(fence.conn, fence.pool_id, now=site.clock.now())
+    assert [attempt.unit_id for attempt in waiting] == [unit.id]
     with site.engine.begin() as conn:
         conn.execute(text("UPDATE dispatcher_leases SET epoch = epoch + 1"))
 
     with pytest.raises(LeaseLost):
-        claim_attempts(fence, Faults(), now=site.clock.now())
+        claim_attempts(fence, waiting, now=site.clock.now())
     with pytest.raises(LeaseLost):
         commit_observations(fence, PassResult(launched=[(unit.id, 1, 1)]), now=site.clock.now())
     assert site.attempt(unit).dispatch == "Waiting"
@@ -101,8 +103,7 @@ def test_d2_an_old_observation_does_not_restart_a_healthy_group(site: Site) -> N
     unit = site.admit("g1", [("n1", (0,)), ("n2", (0,))])
     site.pass_at(1)
     fence = _fence_of(site)
-    with fence.conn.begin():
-        (seen,) = load_attempts(fence.conn, fence.pool_id, now=site.clock.now(), changed=None)
+    (seen,) = load_attempts(fence.conn, fence.pool_id, now=site.clock.now())
     site.cluster.end("g1", member=0, exit_code=1)
     site.pass_at(10)
     assert site.attempt(unit).generation == 2
@@ -186,20 +187,36 @@ def test_a_dispatcher_killed_after_its_claim_costs_nothing(site: Site) -> None:
     assert site.attempt(unit).dispatches == 1
 
 
-def test_a_claim_takes_so_many_of_what_can_be_started(site: Site) -> None:
+def test_what_can_be_started_is_found_however_much_else_waits(site: Site) -> None:
     units = [site.admit(f"g{n}", [("n1", (n,)), ("n2", (n,))]) for n in range(5)]
     down, lost = site.node_ids()["n1"], (site.node_ids()["n2"], 1)
-    pool_id = site.dispatcher.pool_id
-    assert pool_id is not None
-    with site.engine.begin() as conn:
+    fence = _fence_of(site)
 
-        def claimable(**faults: Any) -> list[int]:
-            values: dict[str, Any] = {"down_nodes": (), "lost_devices": (), "limit": 3} | faults
-            return [attempt.unit_id for attempt in load_claimable(conn, pool_id, **values)]
+    def startable(faults: Faults, *, most: int | None) -> list[int]:
+        work = load_work(
+            fence.conn, fence.pool_id, now=START, changed=(), patience_seconds=60, most_waiting=most
+        )
+        return [attempt.unit_id for attempt in work.attempts if faults.is_startable(attempt)]
 
-        assert claimable() == [unit.id for unit in units[:3]]
-        assert claimable(lost_devices=[lost]) == [units[0].id, units[2].id, units[3].id]
-        assert claimable(down_nodes=[down]) == []
+    ids = [unit.id for unit in units]
+    assert startable(Faults(), most=3) == ids[:3]
+    assert startable(Faults(lost_devices=frozenset([lost])), most=None) == [ids[0], *ids[2:]]
+    assert startable(Faults(down_nodes=frozenset([down])), most=None) == []
+    fence.conn.close()
+
+
+def test_what_was_evicted_after_it_was_read_is_not_claimed(site: Site) -> None:
+    """X1: nobody had claimed it, so its end was a compare-and-set, and its places may be another's."""
+    units = [site.admit(f"g{n}", [("n1", (n,))]) for n in range(2)]
+    fence = _fence_of(site)
+    waiting = load_attempts(fence.conn, fence.pool_id, now=START)
+    site.cancel(units[0])
+
+    claimed = claim_attempts(fence, waiting, now=START)
+
+    assert [one.attempt.unit_id for one in claimed] == [units[1].id]
+    assert site.attempt(units[0]).dispatch == "Waiting"
+    fence.conn.close()
 
 
 def test_t1_what_the_books_do_not_hold_is_closed_at_the_start(site: Site) -> None:

@@ -91,8 +91,7 @@ def closes_late(site: Site, answers: list[bool]) -> Any:
 
 
 def test_a_success_whose_close_takes_long_is_asked_again(site: Site) -> None:
-    # The pass that records the end looks twice.
-    answers = [False, False, False, True]
+    answers = [False, False, True]
     site.dispatcher.close()
     site.dispatcher = site.make_dispatcher("d2", wrap=lambda _: closes_late(site, answers))
     unit = site.admit("g1", [("n1", (0,))])

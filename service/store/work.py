@@ -1,0 +1,194 @@
+"""What a dispatcher reads to see what there is to do, and its claim of what waits for the launcher."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, text
+
+from service.domain.status import Cause, Status
+from service.store.attempts import LiveAttempt
+from service.store.pipe import bigints, compact, json_rows, one_transaction
+from service.store.places import places_of
+from service.store.specs import StoredSpec, decode_spec
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """Attempts with which something may have to be done, in the order of their ids; the next instant at
+    which something falls due that nobody rings for; whether the date of a drain is over."""
+
+    attempts: list[LiveAttempt]
+    due_at: datetime | None
+    is_drain_due: bool
+
+
+def load_work(
+    conn: Connection,
+    pool_id: int,
+    *,
+    now: datetime,
+    changed: Collection[int],
+    patience_seconds: float,
+    most_waiting: int | None,
+) -> Work:
+    """Of the live attempts of a pool those that are being closed or evicted, of which a deadline is over,
+    or whose unit is among `changed`; and of those that wait for their launcher, or were claimed and never
+    reported, the first `most_waiting`, or all. In a transaction of its own, for nothing depends on it."""
+    with one_transaction(conn) as pipe:
+        rows = pipe.run(_LOAD, pool_id, now, False, bigints(changed), most_waiting)
+        due = pipe.run(_DUE, pool_id, now, patience_seconds)
+    due_at, is_drain_due = due.fetchall()[0]
+    return Work(attempts=[live_attempt(row) for row in rows], due_at=due_at, is_drain_due=is_drain_due)
+
+
+def load_attempts(conn: Connection, pool_id: int, *, now: datetime) -> list[LiveAttempt]:
+    """All live attempts of a pool. In a transaction of its own."""
+    with one_transaction(conn) as pipe:
+        rows = pipe.run(_LOAD, pool_id, now, True, bigints(()), None)
+    return [live_attempt(row) for row in rows]
+
+
+@dataclass(frozen=True, slots=True)
+class LiveKey:
+    """What is alive in the books, in short."""
+
+    unit_id: int
+    attempt: int
+    generation: int
+    dispatch: str
+    member_count: int
+
+
+def load_keys(conn: Connection, pool_id: int) -> list[LiveKey]:
+    """Every live attempt of a pool, in short."""
+    rows = conn.execute(
+        text(
+            "SELECT unit_id, attempt, generation, dispatch, jsonb_array_length(places)"
+            " FROM attempts WHERE pool_id = :pool_id"
+        ),
+        {"pool_id": pool_id},
+    )
+    return [LiveKey(*row) for row in rows]
+
+
+def claim(
+    conn: Connection, pool_id: int, *, epoch: int, keys: Sequence[tuple[int, int, int]], now: datetime
+) -> list[tuple[LiveAttempt, StoredSpec]] | None:
+    """Those of these (unit, attempt, generation) that still wait go to the launcher now; with what their
+    members run. None if the epoch is over (D1); then nothing is written.
+
+    What was claimed by a dispatcher that never said how the launch went is claimed anew, and counts no
+    second dispatch. One transaction in one round trip, so locks are held for as short as can be.
+    """
+    rows = json_rows(
+        {"unit_id": unit_id, "attempt": attempt, "generation": generation}
+        for unit_id, attempt, generation in sorted(keys)
+    )
+    with one_transaction(conn) as pipe:
+        claimed = pipe.run(_CLAIM, pool_id, epoch, now, rows)
+    found = claimed.fetchall()
+    if not found:
+        return None
+    width = len(_FIELDS)
+    return [
+        (live_attempt(row[:width]), decode_spec(row[width], row[width + 1]))
+        for row in found
+        if row[0] is not None
+    ]
+
+
+def live_attempt(row: Sequence[Any]) -> LiveAttempt:
+    """One row of `_COLUMNS`."""
+    values = dict(zip(_FIELDS, row, strict=True))
+    values["status"] = Status(values["status"])
+    values["places"] = places_of(values["places"])
+    values["failed_nodes"] = tuple(values["failed_nodes"])
+    if values["evict_target"] is not None:
+        values["evict_target"] = Status(values["evict_target"])
+    if values["evict_cause"] is not None:
+        values["evict_cause"] = Cause(values["evict_cause"])
+    return LiveAttempt(**values)
+
+
+#: The columns of `_COLUMNS`, in its order.
+_FIELDS = (
+    "unit_id", "group_id", "attempt", "generation", "dispatch", "places", "admitted_at",
+    "infrastructure_losses", "start_deadline_at", "time_limit_at", "seat_deadline_at", "stop_at", "kill_at",
+    "evict_target", "evict_cause", "evict_message", "evict_backoff_seconds",
+    "version", "status", "restarts_used", "refused_dispatches", "failed_nodes",
+    "group_name", "is_gang", "on_member_loss", "max_restarts", "backoff_seconds", "seat_timeout_seconds",
+    "grace_seconds",
+)  # fmt: skip
+
+_OF_ATTEMPT = """
+    a.unit_id, a.group_id, a.attempt, a.generation, a.dispatch, a.places, a.admitted_at,
+    a.infrastructure_losses, a.start_deadline_at, a.time_limit_at, a.seat_deadline_at, a.stop_at, a.kill_at,
+    a.evict_target, a.evict_cause, a.evict_message, a.evict_backoff_seconds
+"""
+_COLUMNS = f"""
+    {_OF_ATTEMPT},
+    u.version, u.status, u.restarts_used, u.refused_dispatches, u.failed_nodes,
+    g.name, g.scheduling = 'gang', g.on_member_loss, g.max_restarts, g.backoff_seconds,
+    g.seat_timeout_seconds, g.grace_seconds
+"""
+
+#: $1 pool, $2 now, $3 all of them, $4 changed units, $5 how many of those that wait.
+_LOAD = compact(
+    "SELECT",
+    _COLUMNS,
+    """
+    FROM attempts a JOIN units u ON u.id = a.unit_id JOIN groups g ON g.id = a.group_id
+    WHERE a.pool_id = $1
+      AND ($3 OR a.dispatch = 'Closing' OR a.evict_target IS NOT NULL
+           OR LEAST(a.start_deadline_at, a.time_limit_at, a.seat_deadline_at) <= $2
+           OR a.unit_id IN (SELECT unnest(CAST($4 AS bigint[])))
+           OR (a.dispatch IN ('Waiting', 'Claimed') AND a.unit_id <= (
+                   SELECT max(unit_id) FROM (
+                       SELECT unit_id FROM attempts
+                       WHERE pool_id = $1 AND dispatch IN ('Waiting', 'Claimed') AND evict_target IS NULL
+                       ORDER BY unit_id LIMIT CAST($5 AS bigint)) AS first)))
+    ORDER BY a.unit_id
+    """,
+)
+
+#: $1 pool, $2 now, $3 patience in seconds.
+_DUE = compact("""
+    SELECT LEAST(
+        min(start_deadline_at) FILTER (WHERE start_deadline_at > $2),
+        min(time_limit_at) FILTER (WHERE time_limit_at > $2),
+        min(seat_deadline_at) FILTER (WHERE seat_deadline_at > $2),
+        min(kill_at) FILTER (WHERE kill_at > $2),
+        min(kill_at + make_interval(secs => $3)) FILTER (WHERE kill_at + make_interval(secs => $3) > $2),
+        (SELECT min(drain_at) FROM nodes WHERE pool_id = $1 AND drain_at > $2)),
+      EXISTS (SELECT FROM nodes WHERE pool_id = $1 AND is_cordoned AND drain_at <= $2)
+    FROM attempts WHERE pool_id = $1
+""")
+
+#: $1 pool, $2 epoch, $3 now, $4 keys. One row without an attempt says that the epoch is right.
+_CLAIM = compact(
+    """
+    WITH fence AS MATERIALIZED (
+        SELECT pool_id FROM dispatcher_leases WHERE pool_id = $1 AND epoch = $2 FOR SHARE
+    ), a AS (
+        UPDATE attempts a
+        SET dispatches = a.dispatches + (a.dispatch = 'Waiting')::int, dispatch = 'Claimed', claimed_at = $3
+        FROM fence, json_to_recordset(CAST($4 AS json)) AS v (unit_id bigint, attempt int, generation int)
+        WHERE a.unit_id = v.unit_id AND a.attempt = v.attempt AND a.generation = v.generation
+          AND a.pool_id = fence.pool_id AND a.dispatch IN ('Waiting', 'Claimed') AND a.evict_target IS NULL
+        RETURNING
+    """,
+    _OF_ATTEMPT,
+    ") SELECT",
+    _COLUMNS,
+    """
+    , s.spec::text, s.secrets
+    FROM fence LEFT JOIN (
+        a JOIN units u ON u.id = a.unit_id JOIN groups g ON g.id = a.group_id
+        JOIN group_specs s ON s.group_id = a.group_id) ON true
+    ORDER BY a.unit_id
+    """,
+)
