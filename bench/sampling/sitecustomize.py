@@ -15,7 +15,7 @@ from pathlib import Path
 from types import FrameType
 
 _SECONDS = 0.002
-_ROOT = str(Path(__file__).parent.parent.parent)
+_ROOT = str(Path(__file__).resolve().parent.parent.parent)
 
 _stacks: Counter[tuple[str, ...]] = Counter()
 
