@@ -63,16 +63,12 @@ async def _drive(target: Target, bodies: Callable[[], Iterator[bytes]], connecti
 
 async def _connection(target: Target, bodies: Iterator[bytes], load: Load) -> None:
     reader, writer = await asyncio.open_connection(target.host, target.port)
-    head = (
-        f"POST {target.path} HTTP/1.1\r\nHost: {target.host}:{target.port}\r\n"
-        f"Authorization: Bearer {target.key}\r\nContent-Type: application/json\r\nContent-Length: "
-    ).encode()
     try:
         for body in bodies:
             began_at = time.perf_counter()
-            writer.write(b"%s%d\r\n\r\n%s" % (head, len(body), body))
+            writer.write(posted(target, body))
             async with asyncio.timeout(_LONGEST_ANSWER_SECONDS):
-                status, answer = await _answer(reader)
+                status, answer = await read_answer(reader)
             load.seconds.append(time.perf_counter() - began_at)
             if status != target.status:
                 raise UnexpectedAnswer(f"{target.path} answered {status}: {answer[:300].decode()}")
@@ -80,7 +76,17 @@ async def _connection(target: Target, bodies: Iterator[bytes], load: Load) -> No
         writer.close()
 
 
-async def _answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+def posted(target: Target, body: bytes) -> bytes:
+    """A whole POST of JSON."""
+    head = (
+        f"POST {target.path} HTTP/1.1\r\nHost: {target.host}:{target.port}\r\n"
+        f"Authorization: Bearer {target.key}\r\nContent-Type: application/json\r\nContent-Length: "
+    ).encode()
+    return b"%s%d\r\n\r\n%s" % (head, len(body), body)
+
+
+async def read_answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    """Status and body of an answer that says how long it is."""
     lines = (await reader.readuntil(b"\r\n\r\n")).split(b"\r\n")
     lengths = [line for line in lines if line[:15].lower() == b"content-length:"]
     return int(lines[0].split()[1]), await reader.readexactly(int(lengths[0][15:]))
