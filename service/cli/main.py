@@ -43,6 +43,7 @@ COMMANDS = {
     "migrate": f"{_COMMANDS}.processes:migrate",
     "health": f"{_COMMANDS}.health:health",
     "version": f"{_COMMANDS}.version:version",
+    "completion": f"{_COMMANDS}.completion:completion",
 }
 
 click.rich_click.COMMAND_GROUPS = {
@@ -52,7 +53,7 @@ click.rich_click.COMMAND_GROUPS = {
             "commands": ["submit", "run", "list", "show", "why", "logs", "cancel", "hold", "release"],
         },
         {"name": "Queues, nodes and keys", "commands": ["queues", "nodes", "inventory", "audit", "keys"]},
-        {"name": "This machine", "commands": ["up", "down", "version"]},
+        {"name": "This machine", "commands": ["up", "down", "version", "completion"]},
         {
             "name": "Single processes",
             "commands": ["api", "worker", "dispatcher", "ticker", "migrate", "health"],

@@ -31,13 +31,20 @@ class _Ready(Struct, frozen=True):
 class Client:
     """Answers are typed; errors are ApiError, Unreachable and Unintelligible.
 
-    Requests that may be repeated are, when a connection breaks; a submit always carries a key of its
+    A server may be silent for `answer_seconds`. Requests that may be repeated are, when a connection breaks,
+    unless the client is not patient; a submit always carries a key of its
     own, so a repeated one makes no second group. Not to be shared between threads.
     """
 
-    def __init__(self, address: Address | None = None, *, answer_seconds: float = ANSWER_SECONDS) -> None:
+    def __init__(
+        self,
+        address: Address | None = None,
+        *,
+        answer_seconds: float = ANSWER_SECONDS,
+        is_patient: bool = True,
+    ) -> None:
         self.address = address or find_address(os.environ)
-        self._transport = Transport(self.address, answer_seconds=answer_seconds)
+        self._transport = Transport(self.address, answer_seconds=answer_seconds, is_patient=is_patient)
         self._ask = self._transport.ask
         self.queues = Queues(self._transport)
         self.nodes = Nodes(self._transport)

@@ -39,8 +39,11 @@ class _Problem(msgspec.Struct):
 class Transport:
     """One connection pool to one server. Not to be shared between threads. Raises AddressWrong."""
 
-    def __init__(self, address: Address, *, answer_seconds: float = ANSWER_SECONDS) -> None:
+    def __init__(
+        self, address: Address, *, answer_seconds: float = ANSWER_SECONDS, is_patient: bool = True
+    ) -> None:
         self.url = address.url
+        self._pauses = _PAUSES if is_patient else ()
         headers = {"Authorization": f"Bearer {address.key}"} if address.key else {}
         try:
             self._http = httpx2.Client(
@@ -76,13 +79,13 @@ class Transport:
         request = self._http.build_request(
             method, path, params=_present(query or {}), content=content, headers=given
         )
-        answer = self._send(request, pauses=_PAUSES if is_repeatable else ())
+        answer = self._send(request, pauses=self._pauses if is_repeatable else ())
         return self._decode(answer, kind)
 
     def fetch(self, path: str, *, query: Mapping[str, Any] | None = None) -> httpx2.Response:
         """GET something that is no JSON. Raises like `ask`."""
         request = self._http.build_request("GET", path, params=_present(query or {}))
-        answer = self._send(request, pauses=_PAUSES)
+        answer = self._send(request, pauses=self._pauses)
         if answer.is_error:
             raise _api_error(answer)
         return answer

@@ -5,12 +5,13 @@ from __future__ import annotations
 import rich_click as click
 
 from service.cli.acting import act_on_groups
+from service.cli.completing import complete_live_groups
 from service.cli.references import find_group_id
 from service.cli.session import Session, pass_session, print_options
 
 
 @click.command()
-@click.argument("groups", nargs=-1, required=True, metavar="GROUP...")
+@click.argument("groups", nargs=-1, required=True, metavar="GROUP...", shell_complete=complete_live_groups)
 @click.option("--member", "-m", type=click.IntRange(0), help="Only this member of one independent group.")
 @print_options
 @pass_session

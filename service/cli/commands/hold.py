@@ -5,12 +5,13 @@ from __future__ import annotations
 import rich_click as click
 
 from service.cli.acting import act_on_groups
+from service.cli.completing import complete_live_groups
 from service.cli.references import find_group_id
 from service.cli.session import Session, pass_session, print_options
 
 
 @click.command()
-@click.argument("groups", nargs=-1, required=True, metavar="GROUP...")
+@click.argument("groups", nargs=-1, required=True, metavar="GROUP...", shell_complete=complete_live_groups)
 @print_options
 @pass_session
 def hold(session: Session, *, groups: tuple[str, ...]) -> int:
@@ -23,7 +24,7 @@ def hold(session: Session, *, groups: tuple[str, ...]) -> int:
 
 
 @click.command()
-@click.argument("groups", nargs=-1, required=True, metavar="GROUP...")
+@click.argument("groups", nargs=-1, required=True, metavar="GROUP...", shell_complete=complete_live_groups)
 @print_options
 @pass_session
 def release(session: Session, *, groups: tuple[str, ...]) -> int:

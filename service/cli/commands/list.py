@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
+from service.cli.completing import complete_queues
 from service.cli.printer import Cell, Column
 from service.cli.session import Session, pass_session, print_options
 from service.cli.spans import between, instant
@@ -35,7 +36,7 @@ _STATUS = click.Choice([each.value for each in Status], case_sensitive=False)
 
 
 @click.command(name="list")
-@click.option("--queue", "-q", help="Only of this queue.")
+@click.option("--queue", "-q", shell_complete=complete_queues, help="Only of this queue.")
 @click.option("--status", "-s", "statuses", multiple=True, type=_STATUS, help="Only in one of these.")
 @click.option("--owner", help="Only of this user.")
 @click.option("--name", help="Only with this name.")

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
+from service.cli.completing import complete_groups
 from service.cli.references import find_group_id
 from service.cli.session import Session, pass_session
 
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("group")
+@click.argument("group", shell_complete=complete_groups)
 @click.option("--member", "-m", type=click.IntRange(0), help="Which member; else 0.")
 @click.option("--follow", "-f", is_flag=True, help="Go on until the group has ended.")
 @click.option("--tail", "-n", type=click.IntRange(0, 10_000), help="Only the last so many lines.")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
+from service.cli.completing import complete_nodes
 from service.cli.printer import Cell, Column
 from service.cli.session import Session, pass_session, print_options
 from service.cli.spans import clock_time, number
@@ -56,7 +57,7 @@ def list_nodes(session: Session, *, pool: str | None = None, model: str | None =
 
 
 @nodes.command()
-@click.argument("node")
+@click.argument("node", shell_complete=complete_nodes)
 @print_options
 @pass_session
 def cordon(session: Session, *, node: str) -> None:
@@ -66,7 +67,7 @@ def cordon(session: Session, *, node: str) -> None:
 
 
 @nodes.command()
-@click.argument("node")
+@click.argument("node", shell_complete=complete_nodes)
 @print_options
 @pass_session
 def uncordon(session: Session, *, node: str) -> None:
@@ -76,7 +77,7 @@ def uncordon(session: Session, *, node: str) -> None:
 
 
 @nodes.command()
-@click.argument("node")
+@click.argument("node", shell_complete=complete_nodes)
 @click.option("--deadline", metavar="TIME", help="Evict and requeue what is left after so long; else never.")
 @print_options
 @pass_session

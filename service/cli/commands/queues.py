@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
+from service.cli.completing import complete_queues
 from service.cli.printer import Cell, Column
 from service.cli.session import Session, pass_session, print_options
 from service.cli.spans import number
@@ -99,7 +100,7 @@ def create(session: Session, /, *, name: str, **changes: Any) -> None:
 
 
 @queues.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_queues)
 @_changes
 @print_options
 @pass_session
@@ -116,7 +117,7 @@ def update(session: Session, /, *, name: str, **changes: Any) -> None:
 
 
 @queues.command()
-@click.argument("name")
+@click.argument("name", shell_complete=complete_queues)
 @print_options
 @pass_session
 def delete(session: Session, *, name: str) -> None:

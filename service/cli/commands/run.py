@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 import rich_click as click
 
+from service.cli.completing import complete_queues
 from service.cli.session import Session, pass_session, print_options
 from service.cli.submitting import submit_groups
 
@@ -20,7 +21,7 @@ from service.cli.submitting import submit_groups
 @click.option("--memory-gib", type=click.FloatRange(0), help="Memory of each; else as for CPUs.")
 @click.option("--model", "models", multiple=True, help="GPU models that will do, in order of preference.")
 @click.option("--independent", is_flag=True, help="Each member is useful alone; else they are a gang.")
-@click.option("--queue", "-q", help="The queue.")
+@click.option("--queue", "-q", shell_complete=complete_queues, help="The queue.")
 @click.option("--name", help="The name; else that of the command.")
 @click.option("--priority", "-p", type=int, help="High goes first.")
 @click.option("--time-limit", metavar="TIME", help="End it after so long: 90s, 10m, 4h.")

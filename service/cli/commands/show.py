@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
+from service.cli.completing import complete_groups
 from service.cli.outcomes import describe_end, describe_places
 from service.cli.printer import Cell, Column
 from service.cli.references import find_group_id
@@ -43,7 +44,7 @@ _SAID_ELSEWHERE = frozenset({"cycle", "epoch", "ended_at", "target"})
 
 
 @click.command()
-@click.argument("group")
+@click.argument("group", shell_complete=complete_groups)
 @click.option("--members", "-m", "all_members", is_flag=True, help="List all members, however many.")
 @click.option("--events", "-e", "all_events", is_flag=True, help="Show the whole record.")
 @print_options

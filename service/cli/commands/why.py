@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import rich_click as click
 
+from service.cli.completing import complete_groups
 from service.cli.outcomes import describe_end, describe_places
 from service.cli.printer import Cell, Column, Printer
 from service.cli.references import find_group_id
@@ -34,7 +35,7 @@ _NAMED = 3
 
 
 @click.command()
-@click.argument("group")
+@click.argument("group", shell_complete=complete_groups)
 @print_options
 @pass_session
 def why(session: Session, *, group: str) -> None:

@@ -55,5 +55,16 @@ def test_every_command_that_asks_the_server_takes_json() -> None:
         for path, command in leaves(cli, click.Context(cli))
         if not any("--json" in parameter.opts for parameter in command.params)
     }
-    here = {"up", "down", "version", "api", "worker", "dispatcher", "ticker", "migrate", "health"}
+    here = {
+        "up",
+        "down",
+        "version",
+        "api",
+        "worker",
+        "dispatcher",
+        "ticker",
+        "migrate",
+        "health",
+        "completion",
+    }
     assert without == here | {"logs"}
