@@ -27,6 +27,7 @@ from service.api.controllers.nodes import NodesController
 from service.api.controllers.queues import QueuesController
 from service.api.deps import Parts, dependencies
 from service.api.event_hub import EventHub
+from service.api.lane import SubmitLane
 from service.api.lifespans import Lifespan, asking, closing, knowing_the_admin, ringing, streaming
 from service.api.metrics import RequestTimes, Scrapes, render
 from service.api.problems import HANDLERS
@@ -38,6 +39,7 @@ from service.inventory.client import make_client
 from service.operations.configuration import KnownConfiguration
 from service.operations.measure import measure
 from service.operations.secret_box import open_box
+from service.operations.submit import commit_submissions
 from service.settings import Settings
 from service.store.engine import make_engine
 from service.store.pulse import Pulse
@@ -88,6 +90,8 @@ def create_app(
     times, readiness = RequestTimes(), Readiness(pulse, redis)
     executor = ThreadPoolExecutor(settings.api_pool_size, thread_name_prefix="handler")
     set_asyncio_executor(executor)
+    box, configuration = open_box(key=settings.secret_key, data=settings.data), KnownConfiguration()
+    commit = partial(commit_submissions, engine, box=box, configuration=configuration)
     parts = Parts(
         engine=engine,
         redis=redis,
@@ -95,8 +99,9 @@ def create_app(
         clock=clock,
         settings=settings,
         key_ring=ring,
-        box=open_box(key=settings.secret_key, data=settings.data),
-        configuration=KnownConfiguration(),
+        box=box,
+        configuration=configuration,
+        lane=SubmitLane(commit, ring=bells.wake_cycles),
         request_times=times,
         refusals=refusals,
         scrapes=Scrapes(partial(_measured, engine, redis, clock)),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
 from litestar.dto import AbstractDTO
@@ -69,6 +69,41 @@ class StrictJson(AbstractDTO[T]):
         field_definition: FieldDefinition,  # noqa: ARG003
     ) -> bool:
         return False
+
+
+class Sent(Generic[T]):
+    """A body as it came. Decoding takes its time: whoever handles the request says where that is spent."""
+
+    def __init__(self, body: bytes, kind: type[T]) -> None:
+        self._body = body
+        self._kind = kind
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return len(self._body)
+
+    def read(self) -> T:
+        """Raises as `read_json`."""
+        return read_json(self._body, self._kind)
+
+
+class LateJson(StrictJson[T]):
+    """`dto=LateJson[SomeStruct]` on a handler with `data: JSONBody[Sent[SomeStruct]]`: nothing is decoded
+    before the handler runs, so a large body does not hold up the event loop."""
+
+    def decode_bytes(self, value: bytes) -> Sent[Any]:
+        require_json(self.asgi_connection.headers.get("content-type"))
+        return Sent(value, self.model_type)
+
+    @classmethod
+    def create_openapi_schema(
+        cls,
+        field_definition: FieldDefinition,
+        handler_id: str,  # noqa: ARG003
+        schema_creator: SchemaCreator,
+    ) -> Reference | Schema:
+        return schema_creator.for_field_definition(field_definition.inner_types[0])
 
 
 def require_json(content_type: str | None) -> None:

@@ -18,6 +18,7 @@ from sqlalchemy import Engine
 from service.api.auth import KeyRing
 from service.api.bells import Bells
 from service.api.event_hub import EventHub
+from service.api.lane import SubmitLane
 from service.api.metrics import RequestTimes, Scrapes
 from service.api.readiness import Readiness
 from service.api.refusals import Refusals
@@ -42,6 +43,7 @@ class Parts:
     #: Seals secrets.
     box: SecretBox
     configuration: KnownConfiguration
+    lane: SubmitLane
     request_times: RequestTimes
     scrapes: Scrapes
     readiness: Readiness

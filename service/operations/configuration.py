@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from service.admission.feasibility import Shortfall, check_members
 from service.admission.world import Configuration
@@ -18,9 +18,8 @@ class KnownConfiguration:
     def __init__(self) -> None:
         self._known: tuple[Configuration, dict[Shape, tuple[Shortfall, ...]]] | None = None
 
-    def get(self, conn: Connection) -> Cluster:
-        """As of this transaction."""
-        version = conn.execute(text("SELECT version FROM config WHERE id = 1")).scalar_one()
+    def at(self, version: int, conn: Connection) -> Cluster:
+        """As of this transaction, which has just read the version."""
         known = self._known
         if known is None or known[0].version != version:
             known = self._known = (read_configuration(conn), {})

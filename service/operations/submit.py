@@ -1,41 +1,28 @@
-"""Submit: groups come to be, all of them or none, and wait."""
+"""Submit: groups come to be, all of one request or none, and wait."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from datetime import datetime
-from uuid import UUID
 
 from sqlalchemy import Connection, Engine
-from uuid_utils.compat import uuid7
 
-from service.domain.errors import Conflict
-from service.domain.events import Event, Kind
+from service.domain.errors import MusterError
 from service.domain.group import GroupSpec
 from service.domain.principal import Principal
-from service.operations.configuration import KnownConfiguration
+from service.operations.configuration import Cluster, KnownConfiguration
 from service.operations.secret_box import SecretBox
-from service.operations.submit_checks import check_places, open_queues, refuse_broken
+from service.operations.submission import Draft, Outcome, Submission, Submitted
+from service.operations.submit_keys import settle_keys, take_first
 from service.points import reach
-from service.store.events import add_events
-from service.store.groups import NewGroup, insert_groups, reserve_group_ids
-from service.store.idempotency import SubmitKey, find_key, take_key
-from service.store.shapes import ensure_shapes, shape_digest
+from service.store.ground import Ground, read_ground
+from service.store.groups import NewGroup, add_submitted, insert_groups
+from service.store.idempotency import KeyedGroups, KeyId, SubmitKey
+from service.store.shapes import ensure_shapes
 from service.store.specs import hidden_of
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Submitted:
-    """Public ids in the order of the request. `groups` is empty if an earlier request with this
-    submit key made them: then this one changed nothing."""
-
-    public_ids: tuple[UUID, ...]
-    groups: tuple[NewGroup, ...] = ()
-
-    @property
-    def is_repeated(self) -> bool:
-        return not self.groups
+#: So long a request waits for a lock; those that are written together may not wait for each other's.
+_ALONE, _TOGETHER = "10s", "250ms"
 
 
 def submit_groups(
@@ -49,69 +36,106 @@ def submit_groups(
     key: SubmitKey | None = None,
     is_batch: bool = False,
 ) -> Submitted:
-    """Insert `specs` as Pending groups of `principal`, in their order, in one transaction.
+    """One request in a transaction of its own. Raises what refuses it (see Outcome)."""
+    asked = Submission(specs=specs, principal=principal, now=now, key=key, is_batch=is_batch)
+    (outcome,) = commit_submissions(engine, [asked], box=box, configuration=configuration)
+    if isinstance(outcome, MusterError):
+        raise outcome
+    return outcome
 
-    Raises InvalidRequest or InfeasibleRequest that names every field that is wrong (with the index
-    of the group if `is_batch`), and Conflict if `key` stands for another body.
+
+def commit_submissions(
+    engine: Engine,
+    submissions: Sequence[Submission],
+    *,
+    box: SecretBox,
+    configuration: KnownConfiguration,
+) -> list[Outcome]:
+    """Requests in one transaction, as if they came one after the other: what refuses one changes nothing
+    for the others. An error of the database is that of all; it waits shorter for locks if there are several.
     """
-    refuse_broken(specs, is_batch=is_batch)
-    public_ids = [uuid7() for _ in specs]
-    with engine.begin() as conn:
-        if key is not None and (first := _made_before(conn, key, public_ids=public_ids, now=now)) is not None:
-            return first
-        queue_ids = open_queues(conn, specs, principal=principal, is_batch=is_batch)
-        check_places(specs, configuration.get(conn), is_batch=is_batch)
-        shape_ids = _shape_ids(conn, specs)
-        group_ids = reserve_group_ids(conn, len(specs))
-        groups = [
+    drafts = [Draft(submission) for submission in submissions]
+    sound = [draft for draft in drafts if draft.comes_to_be]
+    if sound:
+        with engine.begin() as conn:
+            _write(conn, sound, box=box, configuration=configuration)
+            reach("api.groups-written")
+        reach("api.groups-submitted")
+    return [draft.outcome for draft in drafts]
+
+
+def _write(
+    conn: Connection, drafts: Sequence[Draft], *, box: SecretBox, configuration: KnownConfiguration
+) -> None:
+    # 1. One look at everything that they stand on.
+    ground = _look(conn, drafts)
+    # 2. The first request with a key has it, unless somebody else does.
+    others = take_first(conn, drafts)
+    # 3. Repetitions and refusals.
+    _decide(drafts, ground, configuration.at(ground.config_version, conn), others=others)
+    settle_keys(conn, drafts, others=others)
+    # 4. What comes to be.
+    if made := [draft for draft in drafts if draft.comes_to_be]:
+        _make_groups(made, ground=ground, shape_ids=_shape_ids(conn, made, known=ground.shapes), box=box)
+        groups = [group for draft in made for group in draft.groups]
+        insert_groups(conn, groups)
+        add_submitted(conn, groups)
+
+
+def _look(conn: Connection, drafts: Sequence[Draft]) -> Ground:
+    return read_ground(
+        conn,
+        entries=sorted({entry for draft in drafts for entry in draft.entries()}),
+        digests=sorted({digest for draft in drafts for digest in draft.digests}),
+        groups=sum(len(draft.public_ids) for draft in drafts),
+        lock_timeout=_ALONE if len(drafts) == 1 else _TOGETHER,
+    )
+
+
+def _decide(
+    drafts: Sequence[Draft], ground: Ground, cluster: Cluster, *, others: Mapping[KeyId, KeyedGroups]
+) -> None:
+    """One after the other: a key stands for the first request with it that is not refused."""
+    standing = dict(others)
+    for draft in drafts:
+        first = standing.get(draft.keyed.key.id) if draft.keyed else None
+        if first is not None:
+            draft.repeat(first)
+            continue
+        draft.check(ground, cluster)
+        if draft.comes_to_be and draft.keyed is not None:
+            standing[draft.keyed.key.id] = draft.keyed
+
+
+def _shape_ids(conn: Connection, drafts: Sequence[Draft], *, known: Mapping[bytes, int]) -> dict[bytes, int]:
+    """Also of those that nobody has asked for before: they are added."""
+    missing = {
+        digest: shape
+        for draft in drafts
+        for digest, shape in zip(draft.digests, draft.shapes, strict=True)
+        if digest not in known
+    }
+    return {**known, **(ensure_shapes(conn, missing) if missing else {})}
+
+
+def _make_groups(
+    drafts: Sequence[Draft], *, ground: Ground, shape_ids: Mapping[bytes, int], box: SecretBox
+) -> None:
+    """Ids ascend in the order in which the groups were asked for."""
+    ids = iter(ground.group_ids)
+    for draft in drafts:
+        asked = draft.submission
+        draft.groups = tuple(
             NewGroup(
-                id=group_ids[index],
-                public_id=public_ids[index],
+                id=next(ids),
+                public_id=public_id,
                 spec=spec,
-                queue_id=queue_ids[index],
-                shape_id=shape_ids[index],
-                tenant=principal.tenant,
-                owner=principal.user,
-                submitted_at=now,
+                queue_id=ground.queues[draft.entry_of(spec.queue)],
+                shape_id=shape_ids[digest],
+                tenant=asked.principal.tenant,
+                owner=asked.principal.user,
+                submitted_at=asked.now,
                 sealed=box.seal(hidden_of(spec)),
             )
-            for index, spec in enumerate(specs)
-        ]
-        insert_groups(conn, groups)
-        add_events(conn, (_submitted(group) for group in groups))
-        reach("api.groups-written")
-    reach("api.groups-submitted")
-    return Submitted(public_ids=tuple(public_ids), groups=tuple(groups))
-
-
-def _made_before(
-    conn: Connection, key: SubmitKey, *, public_ids: list[UUID], now: datetime
-) -> Submitted | None:
-    """What an earlier request with this key made; None if the key is this request's now, also because
-    the groups of an old one were dropped between two looks (K1)."""
-    while not take_key(conn, key, group_ids=public_ids, now=now):
-        found = find_key(conn, key)
-        if found is None:
-            continue
-        if found[0] != key.body_digest:
-            raise Conflict("This Idempotency-Key was used for another request; choose a new one.")
-        return Submitted(public_ids=tuple(found[1]))
-    return None
-
-
-def _shape_ids(conn: Connection, specs: Sequence[GroupSpec]) -> list[int]:
-    shapes = [spec.shape() for spec in specs]
-    digests = [shape_digest(shape) for shape in shapes]
-    ids = ensure_shapes(conn, dict(zip(digests, shapes, strict=True)))
-    return [ids[digest] for digest in digests]
-
-
-def _submitted(group: NewGroup) -> Event:
-    return Event(
-        at=group.submitted_at,
-        kind=Kind.SUBMITTED,
-        actor=group.owner,
-        group_id=group.id,
-        unit_id=group.unit_id,
-        attempt=1,
-    )
+            for public_id, spec, digest in zip(draft.public_ids, asked.specs, draft.digests, strict=True)
+        )

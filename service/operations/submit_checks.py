@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-
-from sqlalchemy import Connection
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import TypeVar
 
 from service.admission.feasibility import Shortfall
 from service.domain.errors import FieldError, InfeasibleRequest, InvalidRequest
 from service.domain.group import GroupSpec
 from service.domain.group_rules import broken_placement_rules, broken_rules
-from service.domain.principal import Principal
+from service.domain.shape import Shape
 from service.operations.configuration import Cluster
-from service.store.queue_access import OpenQueue, find_queues
+
+T = TypeVar("T")
 
 #: Enough to see what is wrong with a batch of thousands.
 MOST_ERRORS = 100
@@ -33,50 +33,49 @@ _UNITS = {
 }
 
 
-def refuse_broken(specs: Sequence[GroupSpec], *, is_batch: bool) -> None:
-    """Raise InvalidRequest if a group breaks a rule of its own."""
-    errors = _each(specs, broken_rules, is_batch=is_batch)
-    if errors:
-        raise InvalidRequest(errors[0].message, errors=errors)
+def find_broken(specs: Sequence[GroupSpec], *, is_batch: bool) -> InvalidRequest | None:
+    """The rules of its own that a group breaks."""
+    return _refusal(_each(specs, broken_rules, is_batch=is_batch))
 
 
-def open_queues(
-    conn: Connection, specs: Sequence[GroupSpec], *, principal: Principal, is_batch: bool
-) -> list[int]:
-    """Ids of the queues, in the order of `specs`. Raises InvalidRequest for a queue that is not
-    there, or takes only groups of another tenant: both look alike."""
-    queues = {
-        name: queue
-        for name, queue in find_queues(conn, {spec.queue for spec in specs}).items()
-        if _may_submit(principal, queue)
-    }
+def find_closed(
+    specs: Sequence[GroupSpec], *, open_queues: Collection[str], is_batch: bool
+) -> InvalidRequest | None:
+    """Queues that are not there, or take only groups of another tenant: both look alike."""
 
     def unknown(spec: GroupSpec) -> Iterator[FieldError]:
-        if spec.queue not in queues:
+        if spec.queue not in open_queues:
             yield FieldError("queue", f"There is no queue {spec.queue!r} that this key may submit to.")
 
-    errors = _each(specs, unknown, is_batch=is_batch)
-    if errors:
-        raise InvalidRequest(errors[0].message, errors=errors)
-    return [queues[spec.queue].id for spec in specs]
+    return _refusal(_each(specs, unknown, is_batch=is_batch))
 
 
-def check_places(specs: Sequence[GroupSpec], cluster: Cluster, *, is_batch: bool) -> None:
-    """Raise InvalidRequest for a topology level that no pool has, and InfeasibleRequest for a member
-    that no registered node could ever hold, with the nearest that could be met."""
-    errors = _each(specs, lambda spec: broken_placement_rules(spec, cluster.levels), is_batch=is_batch)
-    if errors:
-        raise InvalidRequest(errors[0].message, errors=errors)
-    errors = _each(specs, lambda spec: _infeasible(spec, cluster), is_batch=is_batch)
-    if errors:
-        raise InfeasibleRequest(errors[0].message, errors=errors)
+def find_misplaced(
+    specs: Sequence[GroupSpec], shapes: Sequence[Shape], *, cluster: Cluster, is_batch: bool
+) -> InvalidRequest | None:
+    """A topology level that no pool has, else an InfeasibleRequest for a member that no registered node
+    could ever hold, with the nearest that could be met. `shapes` are those of `specs`."""
+    levels = cluster.levels
+    refusal = _refusal(_each(specs, lambda spec: broken_placement_rules(spec, levels), is_batch=is_batch))
+    if refusal is not None:
+        return refusal
+    short = {shape: found for shape in set(shapes) if (found := cluster.shortfalls(shape))}
+    if not short:
+        return None
+    asked = [(spec, short.get(shape, ())) for spec, shape in zip(specs, shapes, strict=True)]
+    errors = _each(asked, lambda pair: _infeasible(*pair), is_batch=is_batch)
+    return InfeasibleRequest(errors[0].message, errors=errors) if errors else None
 
 
-def _infeasible(spec: GroupSpec, cluster: Cluster) -> Iterator[FieldError]:
+def _refusal(errors: Sequence[FieldError]) -> InvalidRequest | None:
+    return InvalidRequest(errors[0].message, errors=errors) if errors else None
+
+
+def _infeasible(spec: GroupSpec, shortfalls: Sequence[Shortfall]) -> Iterator[FieldError]:
     if spec.allows_infeasible:
         return
     positions = {role.name: position for position, role in enumerate(spec.roles)}
-    for short in cluster.shortfalls(spec.shape()):
+    for short in shortfalls:
         part = _PARTS.get(short.field)
         path = f"roles[{positions[short.role]}].{f'{part}.' if part else ''}{short.field}"
         yield FieldError(path, _shortfall_text(short))
@@ -97,20 +96,16 @@ def _listed(values: float | tuple[str, ...]) -> str:
     return ", ".join(values) if isinstance(values, tuple) else f"{values:g}"
 
 
-def _may_submit(principal: Principal, queue: OpenQueue) -> bool:
-    return queue.tenant is None or principal.is_operator or queue.tenant == principal.tenant
-
-
 def _each(
-    specs: Sequence[GroupSpec],
-    check: Callable[[GroupSpec], Sequence[FieldError] | Iterator[FieldError]],
+    asked: Sequence[T],
+    check: Callable[[T], Sequence[FieldError] | Iterator[FieldError]],
     *,
     is_batch: bool,
 ) -> list[FieldError]:
     """What `check` finds in each group, with the index of the group in a batch."""
     errors: list[FieldError] = []
-    for index, spec in enumerate(specs):
-        for error in check(spec):
+    for index, each in enumerate(asked):
+        for error in check(each):
             path = f"groups[{index}].{error.field}" if is_batch else error.field
             errors.append(FieldError(path, error.message))
         if len(errors) >= MOST_ERRORS:

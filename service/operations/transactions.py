@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from psycopg.errors import DeadlockDetected, SerializationFailure
+import psycopg
+from psycopg.errors import DeadlockDetected, LockNotAvailable, SerializationFailure
 from sqlalchemy import Connection, Engine
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 
 from service.points import reach
 
@@ -29,3 +30,22 @@ def in_transaction(engine: Engine, work: Callable[[Connection], T]) -> T:
             if attempt == _ATTEMPTS or not isinstance(error.orig, DeadlockDetected | SerializationFailure):
                 raise
     raise AssertionError("unreachable")
+
+
+#: The server ended the transaction for something in it, before its commit.
+_REFUSED = (
+    DeadlockDetected,
+    LockNotAvailable,
+    SerializationFailure,
+    psycopg.DataError,
+    psycopg.IntegrityError,
+)
+
+
+def may_go_better_apart(error: Exception) -> bool:
+    """Whether a transaction that failed so surely came to nothing, because of something in it. Never of a
+    commit, or of a connection that broke, which may have been on one (L4)."""
+    cause = error.orig if isinstance(error, DBAPIError) else error
+    if isinstance(cause, _REFUSED):
+        return True
+    return not isinstance(cause, SQLAlchemyError | psycopg.Error)

@@ -14,6 +14,9 @@ from service.points import reach
 
 #: COPY takes three round trips, an INSERT takes one; with more rows its text would only grow.
 _FEW = 8
+#: The absent value in lines of COPY.
+NULL = r"\N"
+_ESCAPES = str.maketrans({"\\": r"\\", "\t": r"\t", "\n": r"\n", "\r": r"\r"})
 
 
 def copy_rows(
@@ -21,8 +24,7 @@ def copy_rows(
 ) -> None:
     """Add `rows` to `table` within the connection's open transaction. JSON values are given as
     psycopg's `Jsonb`. Raises sqlalchemy-free psycopg errors, such as UniqueViolation."""
-    # Also right for a detached connection, which has no record of the pool.
-    driver = cast("psycopg.Connection", conn.connection.dbapi_connection)
+    driver = _driver(conn)
     given = list(rows)
     if not given:
         return
@@ -37,6 +39,25 @@ def copy_rows(
         for row in given:
             copy.write_row(row)
         reach("store.rows-copied")
+
+
+def copy_lines(conn: Connection, table: str, *, columns: Sequence[str], lines: Iterable[str]) -> None:
+    """Add a row for each of `lines`: its values in PostgreSQL's text form, `escaped` where they may hold
+    anything, NULL where there is none, with a tab in between and a line feed at the end. For many rows
+    that are alike this takes a fraction of the time of adapting each value."""
+    with _driver(conn).cursor() as cursor, cursor.copy(_copy(table, tuple(columns))) as copy:
+        copy.write("".join(lines))
+        reach("store.lines-copied")
+
+
+def escaped(text: str) -> str:
+    """Any text, so that a line of COPY can hold it."""
+    return text.translate(_ESCAPES)
+
+
+def _driver(conn: Connection) -> psycopg.Connection:
+    """Also right for a detached connection, which has no record of the pool."""
+    return cast("psycopg.Connection", conn.connection.dbapi_connection)
 
 
 @functools.lru_cache(maxsize=256)

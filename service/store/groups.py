@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from psycopg.types.json import Jsonb
+import msgspec
 from sqlalchemy import Connection, text
 
+from service.domain.events import FEED, Kind
 from service.domain.group import GroupSpec
 from service.domain.shape import Scheduling
 from service.domain.status import Status
 from service.domain.unit import unit_id
-from service.store.copying import copy_rows
+from service.store.copying import NULL, copy_lines, escaped
 from service.store.specs import spec_body
 
 _GROUP_COLUMNS = (
@@ -53,6 +54,9 @@ UNIT_COLUMNS = (
     "refused_dispatches",
     "failed_nodes",
 )
+_SPEC_COLUMNS = ("group_id", "spec", "secrets")
+_EVENT_COLUMNS = ("is_feed", "at", "kind", "group_id", "unit_id", "attempt", "actor")
+_IS_FEED = Kind.SUBMITTED in FEED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,41 +94,50 @@ def reserve_group_ids(conn: Connection, count: int) -> list[int]:
 
 def insert_groups(conn: Connection, groups: Sequence[NewGroup]) -> None:
     """Groups, their specs and their Pending units: one COPY for each table."""
-    copy_rows(conn, "groups", columns=_GROUP_COLUMNS, rows=map(_group_row, groups))
-    copy_rows(
-        conn,
-        "group_specs",
-        columns=("group_id", "spec", "secrets"),
-        rows=((group.id, Jsonb(spec_body(group.spec)), group.sealed) for group in groups),
-    )
-    copy_rows(conn, "units", columns=UNIT_COLUMNS, rows=map(_unit_row, groups))
+    copy_lines(conn, "groups", columns=_GROUP_COLUMNS, lines=map(_group_line, groups))
+    copy_lines(conn, "group_specs", columns=_SPEC_COLUMNS, lines=map(_spec_line, groups))
+    copy_lines(conn, "units", columns=UNIT_COLUMNS, lines=map(_unit_line, groups))
 
 
-def _group_row(group: NewGroup) -> tuple[object, ...]:
+def add_submitted(conn: Connection, groups: Sequence[NewGroup]) -> None:
+    """Record that they were submitted."""
+    copy_lines(conn, "events", columns=_EVENT_COLUMNS, lines=map(_event_line, groups))
+
+
+def _group_line(group: NewGroup) -> str:
     spec = group.spec
+    recovery = spec.recovery
     return (
-        group.id,
-        group.public_id,
-        spec.name,
-        group.queue_id,
-        group.shape_id,
-        group.tenant,
-        group.owner,
-        spec.priority,
-        spec.scheduling.value,
-        spec.member_count,
-        group.submitted_at,
-        spec.time_limit_seconds,
-        spec.start_timeout_seconds,
-        spec.grace_seconds,
-        spec.recovery.on_member_loss.value,
-        spec.recovery.max_restarts,
-        spec.recovery.backoff_seconds,
-        spec.recovery.seat_timeout_seconds,
-        spec.is_preemptible,
-        Jsonb(dict(spec.labels)),
+        f"{group.id}\t{group.public_id}\t{escaped(spec.name)}\t{group.queue_id}\t{group.shape_id}\t"
+        f"{escaped(group.tenant)}\t{escaped(group.owner)}\t{spec.priority}\t{spec.scheduling.value}\t"
+        f"{spec.member_count}\t{group.submitted_at.isoformat()}\t{_seconds(spec.time_limit_seconds)}\t"
+        f"{_seconds(spec.start_timeout_seconds)}\t{spec.grace_seconds}\t{recovery.on_member_loss.value}\t"
+        f"{recovery.max_restarts}\t{recovery.backoff_seconds}\t{recovery.seat_timeout_seconds}\t"
+        f"{spec.is_preemptible}\t{_labels(spec)}\n"
     )
 
 
-def _unit_row(group: NewGroup) -> tuple[object, ...]:
-    return (group.unit_id, group.id, 0, group.last_index, Status.PENDING.value, 1, 1, False, 0, 0, [])
+def _seconds(value: int | None) -> str:
+    return NULL if value is None else str(value)
+
+
+def _labels(spec: GroupSpec) -> str:
+    return escaped(msgspec.json.encode(spec.labels).decode()) if spec.labels else "{}"
+
+
+def _spec_line(group: NewGroup) -> str:
+    sealed = NULL if group.sealed is None else rf"\\x{group.sealed.hex()}"
+    return f"{group.id}\t{escaped(spec_body(group.spec).decode())}\t{sealed}\n"
+
+
+def _unit_line(group: NewGroup) -> str:
+    return (
+        f"{group.unit_id}\t{group.id}\t0\t{group.last_index}\t{Status.PENDING.value}\t1\t1\tf\t0\t0\t{{}}\n"
+    )
+
+
+def _event_line(group: NewGroup) -> str:
+    return (
+        f"{_IS_FEED}\t{group.submitted_at.isoformat()}\t{Kind.SUBMITTED.value}\t{group.id}\t{group.unit_id}\t1\t"
+        f"{escaped(group.owner)}\n"
+    )

@@ -31,21 +31,24 @@ class StoredSpec:
 
 def hidden_of(spec: GroupSpec) -> Hidden:
     """What has to be sealed: declared secrets, and variables with sensitive names."""
-    return tuple({**split_env(role.env)[1], **role.secrets} for role in spec.roles)
+    return tuple(
+        {**split_env(role.env)[1], **role.secrets} if role.env or role.secrets else {} for role in spec.roles
+    )
 
 
-def spec_body(spec: GroupSpec) -> dict[str, Any]:
+def spec_body(spec: GroupSpec) -> bytes:
     """The JSON of a spec, without anything that is hidden."""
     stored = stored_spec(spec, None)
-    return {
-        "spec": msgspec.to_builtins(stored.spec),
-        "secrets": stored.secret_names,
-        "masked": stored.masked_names,
-    }
+    return msgspec.json.encode(
+        {"spec": stored.spec, "secrets": stored.secret_names, "masked": stored.masked_names}
+    )
 
 
 def stored_spec(spec: GroupSpec, sealed: bytes | None) -> StoredSpec:
     """The spec as it is found in the database once it is there."""
+    if not any(role.env or role.secrets for role in spec.roles):
+        nothing = ((),) * len(spec.roles)
+        return StoredSpec(spec=spec, secret_names=nothing, masked_names=nothing, sealed=sealed)
     return StoredSpec(
         spec=replace(spec, roles=tuple(_shown(role) for role in spec.roles)),
         secret_names=tuple(tuple(sorted(role.secrets)) for role in spec.roles),

@@ -16,7 +16,7 @@ from service.domain.resources import Resources
 from service.operations.configuration import KnownConfiguration
 from service.operations.secret_box import open_box
 from service.operations.submit import submit_groups
-from service.store.idempotency import SubmitKey, take_key
+from service.store.idempotency import KeyedGroups, SubmitKey, take_keys
 from tests.integration.api.callers import Callers
 
 Client = TestClient[Litestar]
@@ -104,7 +104,7 @@ def test_a_retry_that_waits_for_a_rollback_makes_the_group(engine: Engine, tmp_p
     box, configuration = open_box(key=None, data=tmp_path), KnownConfiguration()
     principal = Principal(tenant="t", user="u", role=KeyRole.USER)
     with ThreadPoolExecutor(1) as pool, engine.connect() as dying:
-        assert take_key(dying, key, group_ids=[], now=NOW)
+        assert take_keys(dying, [KeyedGroups(key=key, group_ids=(), created_at=NOW)])
         waiting = pool.submit(
             submit_groups,
             engine,

@@ -15,7 +15,8 @@ from service.operations.cancel import cancel_group
 from service.operations.configuration import KnownConfiguration
 from service.operations.retain import Dropped, drop_ended_groups
 from service.operations.secret_box import SecretBox
-from service.operations.submit import Submitted, submit_groups
+from service.operations.submission import Submitted
+from service.operations.submit import submit_groups
 from service.store.idempotency import SubmitKey
 from tests.integration.dispatch.site import SECRET_KEY
 

@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from sqlalchemy import Engine, text
 
-from service.store.idempotency import find_key
+from service.store.idempotency import find_keys
 from service.store.retention import drop_groups, drop_keys, lock_droppable
 from tests.integration.dispatch.site import START
 from tests.integration.retention.history import DAY, cancel, drop, key_of, keys, left, submit
@@ -72,7 +72,8 @@ def test_a_retry_waits_for_who_drops_its_key(engine: Engine, does_commit: bool) 
     assert again.is_repeated is not does_commit
     assert left(engine)["groups"] == ({again.groups[0].id} if does_commit else {old.groups[0].id})
     with engine.connect() as conn:
-        assert find_key(conn, key_of("k")) == (b"same", list(again.public_ids))
+        (found,) = find_keys(conn, [key_of("k").id]).values()
+    assert (found.key.body_digest, found.group_ids) == (b"same", again.public_ids)
 
 
 def wait_for_a_waiter(engine: Engine) -> None:

@@ -1,0 +1,86 @@
+"""Submits that come at the same time are written together.
+
+A transaction costs the same round trips, commit and wake-up for one group as for many. While one is under
+way, those who come wait; the next one takes them all. Alone, a submit waits for nobody.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from litestar.concurrency import sync_to_thread
+
+from service.operations.submission import Outcome, Submission, Submitted
+from service.operations.transactions import may_go_better_apart
+
+#: As many as take a few milliseconds of one thread.
+MOST_TOGETHER = 64
+
+_Waiting = tuple[Submission, "asyncio.Future[Submitted]"]
+
+
+class SubmitLane:
+    """Of one API process, used from its event loop only. `commit` writes submissions in one transaction, and
+    is called in a thread; `ring` is called when groups have come to be."""
+
+    def __init__(
+        self, commit: Callable[[Sequence[Submission]], list[Outcome]], *, ring: Callable[[], None]
+    ) -> None:
+        self._commit = commit
+        self._ring = ring
+        self._waiting: deque[_Waiting] = deque()
+        self._running: asyncio.Task[None] | None = None
+        self._apart: set[asyncio.Task[None]] = set()
+        #: Its log lines belong to no request.
+        self._context = contextvars.copy_context()
+
+    async def submit(self, submission: Submission) -> Submitted:
+        """Raises what refuses it. An error of the database may be told to several; if it is that of a
+        commit, it is not known of any of them whether it was made, and none is tried again."""
+        future: asyncio.Future[Submitted] = asyncio.get_running_loop().create_future()
+        self._waiting.append((submission, future))
+        if self._running is None:
+            self._running = asyncio.create_task(self._run(), context=self._context.copy())
+        return await future
+
+    async def _run(self) -> None:
+        try:
+            while self._waiting:
+                count = min(len(self._waiting), MOST_TOGETHER)
+                await self._write([self._waiting.popleft() for _ in range(count)])
+        finally:
+            self._running = None
+
+    async def _write(self, together: Sequence[_Waiting]) -> None:
+        try:
+            outcomes: Sequence[Outcome | Exception] = await sync_to_thread(
+                self._commit, [submission for submission, _ in together]
+            )
+        except Exception as error:  # noqa: BLE001 (it is told to those who asked)
+            if len(together) > 1 and may_go_better_apart(error):
+                for each in together:
+                    self._write_apart(each)
+                return
+            outcomes = [error] * len(together)
+        if any(isinstance(outcome, Submitted) and not outcome.is_repeated for outcome in outcomes):
+            self._ring()
+        for (_, future), outcome in zip(together, outcomes, strict=True):
+            _tell(future, outcome)
+
+    def _write_apart(self, each: _Waiting) -> None:
+        """One may wait for a lock that somebody else has; the lane goes on without it."""
+        task = asyncio.create_task(self._write([each]), context=self._context.copy())
+        self._apart.add(task)
+        task.add_done_callback(self._apart.discard)
+
+
+def _tell(future: asyncio.Future[Submitted], outcome: Outcome | Exception) -> None:
+    if future.done():  # who asked has left
+        return
+    if isinstance(outcome, Submitted):
+        future.set_result(outcome)
+    else:
+        future.set_exception(outcome)
