@@ -72,7 +72,8 @@ def _write(
     # 2. The first request with a key has it, unless somebody else does.
     others = take_first(conn, drafts)
     # 3. Repetitions and refusals.
-    _decide(drafts, ground, configuration.at(ground.config_version, conn), others=others)
+    cluster = configuration.at(ground.config_version, conn)
+    _decide(drafts, ground=ground, cluster=cluster, others=others)
     settle_keys(conn, drafts, others=others)
     # 4. What comes to be.
     if made := [draft for draft in drafts if draft.comes_to_be]:
@@ -93,7 +94,7 @@ def _look(conn: Connection, drafts: Sequence[Draft]) -> Ground:
 
 
 def _decide(
-    drafts: Sequence[Draft], ground: Ground, cluster: Cluster, *, others: Mapping[KeyId, KeyedGroups]
+    drafts: Sequence[Draft], *, ground: Ground, cluster: Cluster, others: Mapping[KeyId, KeyedGroups]
 ) -> None:
     """One after the other: a key stands for the first request with it that is not refused."""
     standing = dict(others)
