@@ -16,6 +16,8 @@ from service.clock import Clock, SystemClock
 from service.inventory.client import make_blocking_client, make_client
 from service.inventory.keys import dispatcher_bell
 from service.inventory.listing import publish_listing
+from service.inventory.pass_stats import add_pass_stats
+from service.inventory.timings import Timings
 from service.jobs import wake_cycles
 from service.points import reach
 from service.settings import Settings
@@ -96,6 +98,7 @@ class DispatcherLoop:
         self._client = client
         self._heartbeat = heartbeat
         self._lists_at = 0.0
+        self._times = Timings()
 
     def wake(self) -> None:
         """There is something to look at. From any thread."""
@@ -132,6 +135,7 @@ class DispatcherLoop:
         try:
             began_at = self._clock.now()
             self._dispatcher.pass_once()
+            self._times.add(time.monotonic() - self._busy_since)
             self._list(began_at)
             return self._seconds_until(self._dispatcher.next_due_at())
         finally:
@@ -146,6 +150,8 @@ class DispatcherLoop:
         self._lists_at = time.monotonic() + self._settings.dispatcher_poll_seconds
         try:
             publish_listing(self._client, pool_id, generations=self._dispatcher.live_generations(), at=at)
+            times, self._times = self._times, Timings()
+            add_pass_stats(self._client, self._settings.pool, times=times)
             reach("dispatcher.members-listed")
         except redis.RedisError as error:
             _log.debug("listing_dropped", error=type(error).__name__)

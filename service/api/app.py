@@ -11,7 +11,7 @@ from litestar.concurrency import set_asyncio_executor
 from litestar.datastructures import State
 from litestar.types import ControllerRouterHandler
 from redis import Redis
-from sqlalchemy import Engine
+from sqlalchemy import Engine, QueuePool
 
 from service.api.auth import Authentication, KeyRing
 from service.api.bells import Bells
@@ -87,7 +87,7 @@ def create_app(
     redis, clock = redis or make_client(settings.redis_url), clock or SystemClock()
     ring, bells, refusals = KeyRing(engine), Bells(redis), Refusals()
     hub = EventHub(engine, refusals, most=settings.max_streams, most_each=settings.max_streams_per_user)
-    times, readiness = RequestTimes(), Readiness(pulse, redis)
+    times, readiness = _process_metrics(hub, engine), Readiness(pulse, redis)
     executor = ThreadPoolExecutor(settings.api_pool_size, thread_name_prefix="handler")
     set_asyncio_executor(executor)
     box, configuration = open_box(key=settings.secret_key, data=settings.data), KnownConfiguration()
@@ -132,6 +132,20 @@ def _assembled(parts: Parts, lifespans: Sequence[Lifespan], authentication: Auth
         logging_config=None,
         lifespan=list(lifespans),
     )
+
+
+def _process_metrics(hub: EventHub, engine: Engine) -> RequestTimes:
+    times = RequestTimes()
+    times.show("muster_streams", "Event streams and followed logs that are open here.", lambda: hub.count)
+    times.show(
+        "muster_database_connections", "Connections that requests of this process use.", lambda: _used(engine)
+    )
+    return times
+
+
+def _used(engine: Engine) -> int:
+    pool = engine.pool
+    return pool.checkedout() if isinstance(pool, QueuePool) else 0
 
 
 def _measured(engine: Engine, redis: Redis, clock: Clock) -> bytes:

@@ -101,6 +101,11 @@ class EventHub:
         self._task: asyncio.Task[None] | None = None
         self._is_closed = False
 
+    @property
+    def count(self) -> int:
+        """The streams that are open now."""
+        return len(self._listeners)
+
     def join(self, group_id: int, *, after: int, owner: Hashable = None, is_bell: bool = False) -> Listener:
         """A place for one stream of what happens to a group from event `after` on, held as long as the
         listener is. Raises TooManyRequests when the process serves as many as it may, to all or to one

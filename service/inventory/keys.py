@@ -32,6 +32,11 @@ CYCLES_STATS = "muster:stats:cycles"
 RETENTION_STATS = "muster:stats:retention"
 
 
+def pass_stats(pool: str) -> str:
+    """Hash: counters of the time of a pool's passes, for /metrics."""
+    return f"muster:stats:passes:{pool}"
+
+
 def dispatcher_bell(pool_id: int) -> str:
     """The list on which the dispatcher of a pool waits (BLPOP)."""
     return f"muster:dispatcher:{pool_id}:bell"

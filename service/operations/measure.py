@@ -15,18 +15,26 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from service.domain.reasons import Code
 from service.inventory.cycle_stats import CycleStats, read_cycle_stats
+from service.inventory.pass_stats import read_pass_stats
+from service.inventory.retention_stats import RetentionStats, read_retention_stats
+from service.inventory.timings import Timings
 from service.inventory.verdicts import PublishedQueue, read_queue
+from service.jobs import waiting_jobs
 from service.operations.audit import audit
+from service.store.lease_rows import LeaseRow, list_leases
 from service.store.measure_rows import (
     GpuCount,
     QueueWait,
     read_admit_seconds,
+    read_ends,
     read_gpus,
+    read_groups,
     read_live,
     read_release_seconds,
     read_start_seconds,
     read_waits,
 )
+from service.store.turnover_rows import read_turnover_seconds
 
 #: Latencies are those of so long before the scrape.
 WINDOW = timedelta(minutes=5)
@@ -40,11 +48,18 @@ class Measurements:
     is_inventory_up: bool = False
     gpus: tuple[GpuCount, ...] = ()
     waits: tuple[QueueWait, ...] = ()
+    groups: Mapping[str, int] = field(default_factory=dict)
     live_units: Mapping[str, int] = field(default_factory=dict)
+    ends: Mapping[str, int] = field(default_factory=dict)
+    leases: tuple[LeaseRow, ...] = ()
     admit_seconds: list[float] | None = None
     start_seconds: list[float] | None = None
     release_seconds: list[float] | None = None
+    turnover_seconds: list[float] | None = None
     cycles: CycleStats | None = None
+    passes: Mapping[str, Timings] = field(default_factory=dict)
+    retention: RetentionStats | None = None
+    jobs: int | None = None
     pending: Mapping[str, int] | None = None
     drift: int | None = None
 
@@ -57,6 +72,9 @@ def measure(engine: Engine, redis: Redis, *, now: datetime) -> Measurements:
         queue_ids = _measure_store(conn, found, now=now)
     with suppress(RedisError):
         found.cycles = read_cycle_stats(redis)
+        found.retention = read_retention_stats(redis)
+        found.jobs = waiting_jobs(redis)
+        found.passes = read_pass_stats(redis, [lease.pool for lease in found.leases if lease.pool])
         found.is_inventory_up = True
     if found.is_store_up and found.is_inventory_up:
         with suppress(DBAPIError, PoolTimeout, RedisError):
@@ -69,10 +87,14 @@ def _measure_store(conn: Connection, found: Measurements, *, now: datetime) -> l
     since = now - WINDOW
     found.gpus = read_gpus(conn)
     found.waits = read_waits(conn)
+    found.groups = read_groups(conn)
     found.live_units = read_live(conn)
+    found.ends = read_ends(conn, since=since)
+    found.leases = list_leases(conn)
     found.admit_seconds = sorted(read_admit_seconds(conn, since=since))
     found.start_seconds = sorted(read_start_seconds(conn, since=since))
     found.release_seconds = sorted(read_release_seconds(conn, since=since))
+    found.turnover_seconds = sorted(read_turnover_seconds(conn, since=since))
     found.is_store_up = True
     return list(conn.execute(text("SELECT id FROM queues WHERE deleted_at IS NULL")).scalars())
 

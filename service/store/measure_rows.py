@@ -7,8 +7,10 @@ from datetime import datetime
 
 from sqlalchemy import Connection, text
 
-#: Latencies are taken from the newest events, at most so many: the read does not grow with history.
-_NEWEST_EVENTS = 20_000
+from service.store.group_lists import GROUP_STATUS
+
+#: Latencies are taken from the newest events, and no more of them: the read does not grow with history.
+_NEWEST = "SELECT * FROM events ORDER BY id DESC LIMIT 20000"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,6 +68,32 @@ def read_live(conn: Connection) -> dict[str, int]:
     return {row.status: row.units for row in rows}
 
 
+def read_groups(conn: Connection) -> dict[str, int]:
+    """Groups that have not ended, by status."""
+    rows = conn.execute(
+        text(
+            "SELECT status, count(*) AS groups FROM ("  # noqa: S608
+            f"  SELECT {GROUP_STATUS} AS status FROM units u"
+            "  WHERE u.ended_at IS NULL GROUP BY u.group_id"
+            ") each_group GROUP BY 1"
+        )
+    )
+    return {row.status: row.groups for row in rows}
+
+
+def read_ends(conn: Connection, *, since: datetime) -> dict[str, int]:
+    """Units that ended since then, by how."""
+    kinds = ("Succeeded", "Failed", "Cancelled")
+    rows = conn.execute(
+        text(
+            f"SELECT kind, count(*) AS units FROM ({_NEWEST}) e"  # noqa: S608
+            " WHERE at > :since AND kind = ANY(:kinds) GROUP BY 1"
+        ),
+        {"since": since, "kinds": list(kinds)},
+    )
+    return dict.fromkeys(kinds, 0) | {row.kind: row.units for row in rows}
+
+
 def read_start_seconds(conn: Connection, *, since: datetime) -> list[float]:
     """From submission to Running, of first attempts that came to run since then."""
     return _seconds(
@@ -108,10 +136,7 @@ def read_release_seconds(conn: Connection, *, since: datetime) -> list[float]:
 
 def _seconds(conn: Connection, query: str, *, since: datetime) -> list[float]:
     """`query` may read `last`, the newest events, and `newest`, those of them since then."""
-    newest = (
-        f"WITH last AS (SELECT * FROM events ORDER BY id DESC LIMIT {_NEWEST_EVENTS}),"  # noqa: S608
-        " newest AS (SELECT * FROM last WHERE at > :since) "
-    )
+    newest = f"WITH last AS ({_NEWEST}), newest AS (SELECT * FROM last WHERE at > :since) "  # noqa: S608
     return [
         max(0.0, float(seconds)) for seconds in conn.execute(text(newest + query), {"since": since}).scalars()
     ]

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 from litestar import Litestar
@@ -13,6 +14,10 @@ from service.api.app import create_app
 from service.clock import SystemClock
 from service.inventory.client import make_client
 from service.inventory.cycle_stats import CycleStats, add_cycle_stats
+from service.inventory.pass_stats import add_pass_stats
+from service.inventory.retention_stats import RetentionStats, add_retention_stats
+from service.inventory.timings import Timings
+from service.jobs import enqueue_cycles, waiting_jobs
 from service.settings import Settings
 from service.store.engine import make_engine
 from tests.integration.api.rows import add_nodes, add_pool
@@ -20,6 +25,8 @@ from workers.admission import Leader
 
 Client = TestClient[Litestar]
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+POOL = "local"
 
 
 def scrape(client: Client) -> Samples:
@@ -57,6 +64,12 @@ def test_what_a_scrape_shows(
     stats.count(0.003, admitted=1, waiting=1)
     stats.count(99.0, admitted=0, waiting=1)
     add_cycle_stats(redis, stats)
+    passes = Timings()
+    passes.add(0.02)
+    add_pass_stats(redis, POOL, times=passes)
+    ran_at = datetime(2026, 1, 1, tzinfo=UTC)
+    add_retention_stats(redis, RetentionStats(runs=1, groups=7, seconds=0.5, at=ran_at, is_behind=True))
+    enqueue_cycles(redis)
 
     found = scrape(anonymous)
     gpus = {dict(labels)["state"]: value for (name, labels), value in found.items() if name == "muster_gpus"}
@@ -76,6 +89,30 @@ def test_what_a_scrape_shows(
     assert found["muster_cycle_seconds_count", ()] == 2
     assert found["muster_cycle_admissions_total", ()] == 1
     assert found["muster_audit_drift", ()] == 0
+    assert found["muster_groups", (("status", "Admitted"),)] == 1
+    assert found["muster_groups", (("status", "Pending"),)] == 1
+    assert found["muster_ended_units", (("status", "Failed"),)] == 0
+    assert found["muster_cycle_jobs", ()] == waiting_jobs(redis) > 0
+    assert found["muster_pass_seconds_bucket", (("le", "0.01"), ("pool", POOL))] == 0
+    assert found["muster_pass_seconds_bucket", (("le", "0.025"), ("pool", POOL))] == 1
+    assert found["muster_pass_seconds_sum", (("pool", POOL),)] == pytest.approx(0.02)
+    assert found["muster_retention_groups_total", ()] == 7
+    assert found["muster_retention_behind", ()] == 1
+    assert found["muster_retention_last_run_timestamp_seconds", ()] == ran_at.timestamp()
+    assert found["muster_turnover_seconds_count", ()] == 0
+    assert found["muster_streams", ()] == 0
+    assert found["muster_database_connections", ()] == 0
+
+
+def test_leases_show_their_holder_and_when_they_end(leader: Leader, anonymous: Client) -> None:
+    leader.run_cycle()
+    found = scrape(anonymous)
+    worker, nobody = (("pool", ""), ("process", "worker")), (("pool", POOL), ("process", "dispatcher"))
+    assert found["muster_lease_epoch", worker] == 1
+    assert 0 < found["muster_lease_seconds_left", worker] <= 10
+    assert found["muster_lease_holder", (("holder", "w1"), *worker)] == 1
+    assert found["muster_lease_epoch", nobody] == 0
+    assert found["muster_lease_seconds_left", nobody] < 0
 
 
 def test_drift_shows(leader: Leader, anonymous: Client, user: Client) -> None:

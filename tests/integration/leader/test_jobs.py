@@ -178,8 +178,8 @@ def test_cycles_are_counted(client: redis.Redis) -> None:
         add_cycle_stats(client, stats)
     stats = read_cycle_stats(client)
     assert (stats.cycles, stats.admitted, stats.waiting) == (3, 3, 7)
-    assert (stats.buckets[0], stats.buckets[5], stats.buckets[-1]) == (1, 1, 1)
-    assert stats.seconds == pytest.approx(100.0304)
+    assert (stats.times.buckets[0], stats.times.buckets[5], stats.times.buckets[-1]) == (1, 1, 1)
+    assert stats.times.seconds == pytest.approx(100.0304)
 
 
 def test_the_ticker_enqueues_json_and_never_piles_up(redis_url: str, client: redis.Redis) -> None:
