@@ -96,10 +96,10 @@ def test_a_deadline_needs_no_bell(site: Site, start: Start, redis_url: str) -> N
     wait_until(lambda: has_nodes(site))
     unit = site.admit("g1", [("node-1", (0,))], time_limit_seconds=2)
     ring(site, redis_url)
-    wait_until(lambda: site.status(unit) == "Running")
-
     wait_until(lambda: site.status(unit) == "Failed", seconds=10)
 
+    # On a busy machine nobody may have looked while it was Running.
+    assert "Running" in site.events(unit)
     assert site.unit(unit).cause == "TimeLimit"
 
 
