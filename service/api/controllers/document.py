@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import msgspec
 from litestar import Response, get
 
@@ -17,6 +19,12 @@ from service.api.auth import PUBLIC
 )
 def get_openapi() -> Response[bytes]:
     """This API's own description."""
+    return Response(_encoded(), media_type="application/json")
+
+
+@functools.cache
+def _encoded() -> bytes:
+    """Anybody may ask, so it is made once."""
     from service.api.openapi import document  # it describes this handler too
 
-    return Response(msgspec.json.encode(document()), media_type="application/json")
+    return msgspec.json.encode(document())
