@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import secrets
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from importlib.resources import files
 from typing import TypedDict, TypeVar
 
+import msgspec
 import redis
 from redis.commands.core import Script
 
@@ -23,6 +25,9 @@ _PARTS = ("models", "held", "lost", "room", "capacity", "holds")
 #: A rebuild that was cut off leaves parts of an incarnation that never came to be; they go away.
 _UNFINISHED_SECONDS = 600
 _CHUNK = 5_000
+#: So many attempts are written by one call, during which nobody else is served.
+_BLOCKING = 100
+_ANSWERS = {answer.value.encode(): answer for answer in Answer}
 
 T = TypeVar("T")
 
@@ -84,29 +89,30 @@ class Ledger:
         return Stamp(incarnation, epoch, version)
 
     def reserve(self, stamp: Stamp, reservations: Sequence[Reservation]) -> tuple[list[Answer], Stamp]:
-        """Reserve each one all or nothing, in one pipeline of one script call each."""
+        """Reserve each one all or nothing; an answer for each."""
         names = [self._part(stamp, part) for part in ("models", "held", "lost", "room", "holds")]
+        wanted = [_wanted(held) for held in reservations]
         calls = [
-            (_attempt(held.unit_id, held.attempt), held.revision, json.dumps(_wanted(held)))
-            for held in reservations
+            (_attempt(held.unit_id, held.attempt), held.revision, places["devices"], places["room"])
+            for held, places in zip(reservations, wanted, strict=True)
         ]
         return self._pipelined(self._reserve, [keys.LEDGER, *names], stamp=stamp, calls=calls)
 
     def release(self, stamp: Stamp, attempts: Sequence[AttemptKey]) -> tuple[list[Answer], Stamp]:
-        """Give back all that these attempts hold."""
+        """Give back all that these attempts hold; an answer for each."""
         names = [self._part(stamp, part) for part in ("held", "room", "holds")]
-        calls = [(_attempt(unit_id, attempt),) for unit_id, attempt in attempts]
+        calls = [_attempt(unit_id, attempt) for unit_id, attempt in attempts]
         return self._pipelined(self._release, [keys.LEDGER, *names], stamp=stamp, calls=calls)
 
     def mark(
         self, stamp: Stamp, *, lost: Iterable[DeviceKey] = (), found: Iterable[DeviceKey] = ()
     ) -> tuple[Answer, Stamp]:
         """Mark devices lost or found again. Who holds them does not change."""
-        marks = json.dumps({"lost": [_device(key) for key in lost], "found": [_device(key) for key in found]})
-        answers, next_stamp = self._pipelined(
-            self._mark, [keys.LEDGER, self._part(stamp, "lost")], stamp=stamp, calls=[(marks,)]
+        marks = {"lost": [_device(key) for key in lost], "found": [_device(key) for key in found]}
+        version, answer = self._mark(
+            keys=[keys.LEDGER, self._part(stamp, "lost")], args=[*_remembered(stamp), json.dumps(marks)]
         )
-        return answers[0], next_stamp
+        return Answer(answer.decode()), replace(stamp, version=version)
 
     def read(self) -> LedgerState | None:
         """One consistent reading, for people and for the audit; None when there is no ledger."""
@@ -125,20 +131,22 @@ class Ledger:
         return None
 
     def _pipelined(
-        self, script: Script, names: list[str], *, stamp: Stamp, calls: Sequence[tuple[str | int, ...]]
+        self, script: Script, names: list[str], *, stamp: Stamp, calls: Sequence[object]
     ) -> tuple[list[Answer], Stamp]:
+        """One round trip for all, in calls of a bounded length."""
         if not calls:
             return [], stamp
+        chunks = [calls[start : start + _BLOCKING] for start in range(0, len(calls), _BLOCKING)]
         with self._client.pipeline(transaction=False) as pipe:
-            for offset, call in enumerate(calls):
-                script(
-                    keys=names,
-                    args=[stamp.incarnation, stamp.epoch, stamp.version + offset, *call],
-                    client=pipe,
-                )
+            for offset, chunk in enumerate(chunks):
+                remembered = replace(stamp, version=stamp.version + offset)
+                script(keys=names, args=[*_remembered(remembered), msgspec.json.encode(chunk)], client=pipe)
             replies = pipe.execute()
-        answers = [Answer(answer.decode()) for answer, _ in replies]
-        return answers, Stamp(stamp.incarnation, stamp.epoch, replies[-1][1])
+        answers: list[Answer] = []
+        for chunk, (_, *given) in zip(chunks, replies, strict=True):
+            found = [_ANSWERS[answer] for answer in given]
+            answers += found if len(found) == len(chunk) else [Answer.STALE] * len(chunk)
+        return answers, replace(stamp, version=replies[-1][0])
 
     def _write(self, incarnation: str, state: LedgerState) -> None:
         parts = _hashes(state)
@@ -235,6 +243,10 @@ def _wanted(held: Reservation) -> _Places:
 
 def _attempt(unit_id: int, attempt: int) -> str:
     return f"{unit_id}/{attempt}"
+
+
+def _remembered(stamp: Stamp) -> tuple[str, int, int]:
+    return stamp.incarnation, stamp.epoch, stamp.version
 
 
 def _device(key: DeviceKey) -> str:

@@ -1,57 +1,84 @@
-"""Statements of a cycle's transaction: waiting rows become admitted ones, with their holds."""
+"""The statements of a cycle's transaction: waiting rows become admitted ones, with their holds.
+
+A transaction of one statement: whatever a cycle admits, it takes one round trip, and the client is
+never in the middle of it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
-from psycopg.types.json import Jsonb
-from sqlalchemy import Connection, text
+import msgspec
+import psycopg
+from sqlalchemy import Connection
 
 from service.admission.plan import Admission
-from service.domain.status import Status
-from service.store.copying import copy_rows
-from service.store.groups import UNIT_COLUMNS
+from service.domain.events import FEED, Kind
+from service.store.arrays import number_array, text_array
+from service.store.lease import Fence
 from service.store.places import pack_places
 
-_LOCK_GROUPS = "SELECT id FROM groups WHERE id = ANY(:ids) ORDER BY id FOR NO KEY UPDATE"
-#: `first_index` is the lowest index that keeps waiting, or the last one if none does: then the row
-#: itself is admitted. No UPDATE promises in which order it locks: a deadlock is retried (W4).
-_TAKE = """
-UPDATE units u SET
-  version = u.version + 1,
-  first_index = w.first_index,
-  status = CASE WHEN w.is_used_up THEN 'Admitted' ELSE u.status END,
-  admitted_at = CASE WHEN w.is_used_up THEN CAST(:now AS timestamptz) ELSE u.admitted_at END,
-  backoff_until = CASE WHEN w.is_used_up THEN NULL ELSE u.backoff_until END,
-  cause = CASE WHEN w.is_used_up THEN NULL ELSE u.cause END,
-  message = CASE WHEN w.is_used_up THEN NULL ELSE u.message END
-FROM unnest(CAST(:ids AS bigint[]), CAST(:versions AS int[]), CAST(:attempts AS int[]),
-            CAST(:first_indexes AS int[]), CAST(:used_up AS boolean[]))
-  AS w(id, version, attempt, first_index, is_used_up)
-WHERE u.id = w.id AND u.status = 'Pending' AND u.version = w.version AND u.attempt = w.attempt
-RETURNING u.id, u.version, u.restarts_used, u.refused_dispatches, u.failed_nodes
-"""
-_LIMITS = "SELECT id, time_limit_seconds, start_timeout_seconds FROM groups WHERE id = ANY(:ids)"
-
-_ATTEMPT_COLUMNS = (
-    "unit_id",
-    "attempt",
-    "revision",
-    "generation",
-    "group_id",
-    "queue_id",
-    "pool_id",
-    "places",
-    "usage",
-    "dispatch",
-    "dispatches",
-    "admitted_at",
-    "start_deadline_at",
-    "time_limit_at",
+_LOCK_GROUPS = "SELECT FROM groups WHERE id = ANY(%s::bigint[]) ORDER BY id FOR NO KEY UPDATE"
+#: `taken`: compare and set, of rows that are as the plan knew them, unless the fence has moved, which
+#: stays where it is until the end (L2). `first_index` is the lowest index that keeps waiting, or the
+#: last one if none does: then the row itself is admitted. No UPDATE promises in which order it locks:
+#: a deadlock is retried (W4). `won`: what left these rows, with the limits of its group, which cannot
+#: be newer than the row's version. The rest is what the admitted units are from now on.
+_ADMIT = """
+WITH fence AS MATERIALIZED (
+  SELECT l.epoch, c.version FROM leadership l, config c WHERE l.id = 1 AND c.id = 1 FOR SHARE
+), taken AS (
+  UPDATE units u SET
+    version = u.version + 1,
+    first_index = w.first_index,
+    status = CASE WHEN w.is_used_up THEN 'Admitted' ELSE u.status END,
+    admitted_at = CASE WHEN w.is_used_up THEN %(now)s::timestamptz ELSE u.admitted_at END,
+    backoff_until = CASE WHEN w.is_used_up THEN NULL ELSE u.backoff_until END,
+    cause = CASE WHEN w.is_used_up THEN NULL ELSE u.cause END,
+    message = CASE WHEN w.is_used_up THEN NULL ELSE u.message END
+  FROM unnest(%(ids)s::bigint[], %(versions)s::int[], %(attempts)s::int[], %(first_indexes)s::int[],
+              %(used_up)s::boolean[]) AS w (id, version, attempt, first_index, is_used_up)
+  WHERE (SELECT epoch = %(epoch)s::bigint AND version = %(config_version)s::bigint FROM fence)
+    AND u.id = w.id AND u.status = 'Pending' AND u.version = w.version AND u.attempt = w.attempt
+  RETURNING u.id, u.attempt, u.restarts_used, u.refused_dispatches, u.failed_nodes
+), won AS (
+  SELECT a.*, t.attempt, t.restarts_used, t.refused_dispatches, t.failed_nodes,
+    g.time_limit_seconds, g.start_timeout_seconds
+  FROM unnest(%(unit_ids)s::bigint[], %(from_ids)s::bigint[], %(group_ids)s::bigint[],
+              %(queue_ids)s::bigint[], %(pool_ids)s::bigint[], %(indexes)s::int[],
+              %(places)s::jsonb[], %(usages)s::jsonb[])
+    AS a (unit_id, from_id, group_id, queue_id, pool_id, index, places, usage)
+  JOIN taken t ON t.id = a.from_id
+  JOIN groups g ON g.id = a.group_id
+), members AS (
+  INSERT INTO units (id, group_id, first_index, last_index, status, attempt, version, is_held,
+    restarts_used, refused_dispatches, failed_nodes, admitted_at)
+  SELECT unit_id, group_id, index, index, 'Admitted', attempt, 1, false,
+    restarts_used, refused_dispatches, failed_nodes, %(now)s::timestamptz
+  FROM won WHERE unit_id <> from_id
+), live AS (
+  INSERT INTO attempts (unit_id, attempt, revision, generation, group_id, queue_id, pool_id, places, usage,
+    dispatch, dispatches, admitted_at, start_deadline_at, time_limit_at)
+  SELECT unit_id, attempt, 1, 1, group_id, queue_id, pool_id, places, usage, 'Waiting', 0,
+    %(now)s::timestamptz, %(now)s::timestamptz + make_interval(secs => start_timeout_seconds),
+    %(now)s::timestamptz + make_interval(secs => time_limit_seconds)
+  FROM won
+), held AS (
+  INSERT INTO held_devices (node_id, device, unit_id)
+  SELECT d.node_id, d.device, d.unit_id
+  FROM unnest(%(nodes)s::bigint[], %(devices)s::int[], %(holders)s::bigint[]) AS d (node_id, device, unit_id)
+  JOIN won ON won.unit_id = d.unit_id
+), told AS (
+  INSERT INTO events (is_feed, at, kind, group_id, unit_id, attempt, generation, actor, data)
+  SELECT %(is_feed)s::boolean, %(now)s::timestamptz, %(kind)s, group_id, unit_id, attempt, 1, 'muster',
+    %(told)s::jsonb
+  FROM won
 )
+SELECT epoch, version, ARRAY(SELECT id FROM taken) FROM fence
+"""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,132 +93,90 @@ class WaitingRow:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TakenRow:
-    """A row that was still as the plan knew it, with what its members inherit."""
+class Taken:
+    """`fence` as it was found; if it is not the plan's, nothing was written. `row_ids`: those of the
+    waiting rows that were still as the plan knew them."""
 
-    version: int
-    restarts_used: int
-    refused_dispatches: int
-    failed_nodes: list[int]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
-    """Of a group, in seconds; None for no limit."""
-
-    time_limit_seconds: int | None
-    start_timeout_seconds: int | None
+    fence: Fence
+    row_ids: frozenset[int]
 
 
-def lock_groups(conn: Connection, group_ids: Iterable[int]) -> None:
-    """The locks of independent groups, in id order, before their units are looked at (W4)."""
-    ids = sorted(set(group_ids))
-    if ids:
-        conn.execute(text(_LOCK_GROUPS), {"ids": ids}).all()
+def admit(
+    conn: Connection,
+    admissions: Sequence[Admission],
+    *,
+    rows: Sequence[WaitingRow],
+    independent_groups: Iterable[int],
+    fence: Fence,
+    now: datetime,
+    cycle: int,
+) -> Taken:
+    """Write what a cycle admits, within the open transaction, in one round trip. Before their units are
+    looked at, `independent_groups` are locked in id order, by a statement of its own (W4).
+
+    Raises psycopg's errors, such as UniqueViolation if a device is held already (R6).
+    """
+    driver = cast("psycopg.Connection", conn.connection.dbapi_connection)
+    groups = sorted(set(independent_groups))
+    with driver.pipeline():
+        if groups:
+            driver.execute(_LOCK_GROUPS, [number_array(groups)])
+        found = driver.execute(
+            _ADMIT,
+            {
+                "now": now,
+                "epoch": fence.epoch,
+                "config_version": fence.config_version,
+                "is_feed": Kind.ADMITTED in FEED,
+                "kind": Kind.ADMITTED.value,
+                "told": msgspec.json.encode({"epoch": fence.epoch, "cycle": cycle}).decode(),
+                **_row_columns(rows),
+                **_admission_columns(admissions),
+                **_device_columns(admissions),
+            },
+        ).fetchone()
+    assert found is not None
+    epoch, version, row_ids = found
+    return Taken(fence=Fence(epoch, version), row_ids=frozenset(row_ids))
 
 
-def take_rows(conn: Connection, rows: Sequence[WaitingRow], *, now: datetime) -> dict[int, TakenRow]:
-    """Compare and set: those rows that are as the plan knew them become what it leaves of them."""
+def _row_columns(rows: Sequence[WaitingRow]) -> dict[str, str]:
     rows = sorted(rows, key=lambda row: row.id)
-    values = {
-        "now": now,
-        "ids": [row.id for row in rows],
-        "versions": [row.version for row in rows],
-        "attempts": [row.attempt for row in rows],
-        "first_indexes": [row.first_index for row in rows],
-        "used_up": [row.is_used_up for row in rows],
-    }
     return {
-        row.id: TakenRow(
-            version=row.version,
-            restarts_used=row.restarts_used,
-            refused_dispatches=row.refused_dispatches,
-            failed_nodes=row.failed_nodes,
-        )
-        for row in conn.execute(text(_TAKE), values)
+        "ids": number_array(row.id for row in rows),
+        "versions": number_array(row.version for row in rows),
+        "attempts": number_array(row.attempt for row in rows),
+        "first_indexes": number_array(row.first_index for row in rows),
+        "used_up": text_array("t" if row.is_used_up else "f" for row in rows),
     }
 
 
-def read_limits(conn: Connection, group_ids: Iterable[int]) -> dict[int, Limits]:
-    """Limits of these groups, as of now: their units are locked already."""
-    rows = conn.execute(text(_LIMITS), {"ids": sorted(set(group_ids))})
+def _admission_columns(admissions: Sequence[Admission]) -> dict[str, str]:
     return {
-        row.id: Limits(
-            time_limit_seconds=row.time_limit_seconds, start_timeout_seconds=row.start_timeout_seconds
-        )
-        for row in rows
+        "unit_ids": number_array(each.unit_id for each in admissions),
+        "from_ids": number_array(each.from_unit_id for each in admissions),
+        "group_ids": number_array(each.group_id for each in admissions),
+        "queue_ids": number_array(each.queue_id for each in admissions),
+        "pool_ids": number_array(each.pool_id for each in admissions),
+        "indexes": number_array(each.index for each in admissions),
+        "places": text_array(_json(pack_places(each.places)) for each in admissions),
+        "usages": text_array(_json(each.usage) for each in admissions),
     }
 
 
-def add_members(conn: Connection, members: Iterable[tuple[Admission, TakenRow]], *, now: datetime) -> None:
-    """Rows for members that were split off a range which keeps waiting, or whose last is admitted."""
-    copy_rows(
-        conn,
-        "units",
-        columns=(*UNIT_COLUMNS, "admitted_at"),
-        rows=(_unit_row(member, row, now=now) for member, row in members),
-    )
-
-
-def add_attempts(
-    conn: Connection, attempts: Iterable[tuple[Admission, datetime | None, datetime | None]], *, now: datetime
-) -> None:
-    """Live attempts, to be dispatched: (admission, start deadline, time limit)."""
-    copy_rows(
-        conn,
-        "attempts",
-        columns=_ATTEMPT_COLUMNS,
-        rows=(
-            _attempt_row(admission, start_deadline_at=start, time_limit_at=limit, now=now)
-            for admission, start, limit in attempts
-        ),
-    )
-
-
-def add_held_devices(conn: Connection, admissions: Iterable[Admission]) -> None:
-    """Who holds which device. Raises psycopg's UniqueViolation if one is held already (R6)."""
-    rows = (
+def _device_columns(admissions: Sequence[Admission]) -> dict[str, str]:
+    held = [
         (place.node_id, device, admission.unit_id)
         for admission in admissions
         for place in admission.places
         for device in place.devices
-    )
-    copy_rows(conn, "held_devices", columns=("node_id", "device", "unit_id"), rows=rows)
+    ]
+    return {
+        "nodes": number_array(node_id for node_id, _, _ in held),
+        "devices": number_array(device for _, device, _ in held),
+        "holders": number_array(unit_id for _, _, unit_id in held),
+    }
 
 
-def _unit_row(member: Admission, row: TakenRow, *, now: datetime) -> tuple[Any, ...]:
-    return (
-        member.unit_id,
-        member.group_id,
-        member.index,
-        member.index,
-        Status.ADMITTED.value,
-        member.attempt,
-        1,
-        False,
-        row.restarts_used,
-        row.refused_dispatches,
-        row.failed_nodes,
-        now,
-    )
-
-
-def _attempt_row(
-    admission: Admission, *, start_deadline_at: datetime | None, time_limit_at: datetime | None, now: datetime
-) -> tuple[Any, ...]:
-    return (
-        admission.unit_id,
-        admission.attempt,
-        1,
-        1,
-        admission.group_id,
-        admission.queue_id,
-        admission.pool_id,
-        Jsonb(pack_places(admission.places)),
-        Jsonb(dict(admission.usage)),
-        "Waiting",
-        0,
-        now,
-        start_deadline_at,
-        time_limit_at,
-    )
+def _json(value: Any) -> str:
+    return msgspec.json.encode(value).decode()

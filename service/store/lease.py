@@ -84,14 +84,7 @@ def move_expiry(conn: Connection, epoch: int, *, expires_at: datetime) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """What a cycle's transaction may not outlive: the epoch and the configuration's version."""
+    """What a cycle's transaction may not outlive: the epoch and the configuration's version (L2)."""
 
     epoch: int
     config_version: int
-
-
-def lock_fence(conn: Connection) -> Fence:
-    """Read both so that neither can move before this transaction ends (L2)."""
-    statement = "SELECT l.epoch, c.version FROM leadership l, config c WHERE l.id = 1 AND c.id = 1 FOR SHARE"
-    epoch, version = conn.execute(text(statement)).one()
-    return Fence(epoch, version)

@@ -17,7 +17,6 @@ from sqlalchemy import (
     DateTime,
     Float,
     ForeignKey,
-    ForeignKeyConstraint,
     Identity,
     Index,
     Integer,
@@ -271,7 +270,7 @@ attempts = Table(
     Column("generation", Integer, nullable=False),
     Column("group_id", BigInteger, nullable=False),
     Column("queue_id", BigInteger, nullable=False),
-    Column("pool_id", BigInteger, ForeignKey("pools.id"), nullable=False),
+    Column("pool_id", BigInteger, nullable=False),
     Column("places", JSONB, nullable=False, comment="[[member, role, node_id, [device, ...]], ...]"),
     Column("usage", JSONB, nullable=False, comment="amount by flavor (GPUs), cpus, memory"),
     Column("dispatch", Text, nullable=False),
@@ -304,16 +303,14 @@ attempts = Table(
     CheckConstraint("attempt >= 1 AND revision >= 1 AND generation >= 1", name="counters"),
     **_HOT,
 )
-#: R6: the primary key refuses a second holder of a device, even if the ledger is wrong.
+#: R6: the primary key refuses a second holder of a device, even if the ledger is wrong. Rows come with
+#: their attempt, in one statement, and the trigger `end_holds` takes them with it.
 held_devices = Table(
     "held_devices",
     metadata,
     Column("node_id", BigInteger, primary_key=True),
     Column("device", Integer, primary_key=True),
-    Column(
-        "unit_id", BigInteger, ForeignKey("attempts.unit_id", ondelete="CASCADE"), nullable=False, index=True
-    ),
-    ForeignKeyConstraint(["node_id", "device"], ["devices.node_id", "devices.device"]),
+    Column("unit_id", BigInteger, nullable=False, index=True),
 )
 #: A member's end, recorded once: the primary key makes a repeated report a no-op.
 member_ends = Table(

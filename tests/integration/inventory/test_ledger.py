@@ -135,6 +135,32 @@ def test_a_writer_that_remembers_another_ledger_changes_nothing(ledger: Ledger) 
     assert ledger.stamp() == now, "what was refused as stale leaves the leader's memory right"
 
 
+def test_many_are_reserved_and_released_in_few_calls_each_with_its_own_answer(ledger: Ledger) -> None:
+    many = replace(TWO_NODES, devices={(1, device): "mx" for device in range(250)})
+    stamp = ledger.rebuild(1, many)
+    wanted = [hold(unit, (1, unit)) for unit in range(250)]
+    wanted[120] = hold(120, (1, 119))
+    answers, reserved = ledger.reserve(stamp, wanted)
+    assert [unit for unit, answer in enumerate(answers) if answer is not DONE] == [120]
+    assert answers[120] is CONFLICT
+    assert reserved.version - stamp.version == 3, "one for each call, not for each reservation"
+    answers, released = ledger.release(reserved, [(unit, 1) for unit in range(250)])
+    assert [unit for unit, answer in enumerate(answers) if answer is not DONE] == [120]
+    assert ledger.stamp() == released
+    assert state(ledger).holders() == {}
+
+
+def test_a_gang_may_have_more_places_than_a_call_has_arguments(ledger: Ledger) -> None:
+    devices = [(node, device) for node in range(1, 1501) for device in range(8)]
+    stamp = ledger.rebuild(1, replace(TWO_NODES, devices=dict.fromkeys(devices, "mx")))
+    answers, stamp = ledger.reserve(stamp, [hold(1, *devices), hold(2, devices[-1])])
+    assert answers == [DONE, CONFLICT]
+    assert len(state(ledger).holders()) == len(devices)
+    answers, stamp = ledger.release(stamp, [(1, 1)])
+    assert answers == [DONE]
+    assert state(ledger).holders() == {}
+
+
 def test_a_pipeline_behind_a_stale_call_is_stale_as_a_whole(ledger: Ledger) -> None:
     stamp = ledger.rebuild(1, TWO_NODES)
     old = replace_stamp(stamp, version=stamp.version - 1)

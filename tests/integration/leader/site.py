@@ -30,6 +30,11 @@ def bump(conn: Connection) -> None:
     conn.execute(text("UPDATE config SET version = version + 1 WHERE id = 1"))
 
 
+def lock_fence(conn: Connection) -> None:
+    """As the leader's transaction holds them (L2)."""
+    conn.execute(text("SELECT FROM leadership, config FOR SHARE"))
+
+
 class Site:
     """One pool of nodes with 8 GPUs each, and the queue that every installation has."""
 

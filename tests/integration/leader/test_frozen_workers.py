@@ -29,11 +29,10 @@ LEASE_SECONDS = 2.0
 TAKEOVER_SECONDS = 5.0
 
 FENCE = b"FROM leadership l, config c"
-DEVICES = b'"held_devices"'
+DEVICES = b"INSERT INTO held_devices"
 POINTS = (
     "reserved, nothing written",
     "holds the epoch",
-    "in the middle of COPY",
     "before COMMIT",
     "after COMMIT",
 )
@@ -92,9 +91,6 @@ def set_trap(line: PostgresLine, point: str, frost: Frost) -> None:
             line.before(FENCE, stop_once)
         case "holds the epoch":
             line.after(FENCE, stop_once)
-        case "in the middle of COPY":
-            # PostgreSQL waits for rows.
-            line.after(b"COPY " + DEVICES, stop_once)
         case "before COMMIT":
             line.before(DEVICES, committing.add)
             line.before(b"COMMIT", stop_if_committing)

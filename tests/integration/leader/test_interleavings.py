@@ -22,6 +22,9 @@ from tests.integration.leader.cut import Line
 from tests.integration.leader.site import Site, bump, cancel_waiting, gang, independent
 from workers.admission import Leader, StaleWrite
 
+#: In a transaction that is rolled back: until then nobody else can hold anything.
+HOLD_EVERYTHING = text("INSERT INTO held_devices SELECT node_id, device, 0 FROM devices")
+
 
 def holders(client: redis.Redis) -> set[tuple[int, int]]:
     state = Ledger(client).read()
@@ -71,9 +74,9 @@ def test_a_change_of_the_configuration_waits_for_a_commit_under_way(
     leader.read_and_plan()
     leader.reserve()
     with ThreadPoolExecutor() as pool, engine.connect() as blocker:
-        # The commit stops at its held devices, in the middle.
+        # The commit stops at its held devices, in the middle: it waits for what becomes of these.
         transaction = blocker.begin()
-        blocker.execute(text("LOCK TABLE held_devices IN EXCLUSIVE MODE"))
+        blocker.execute(HOLD_EVERYTHING)
         commit = pool.submit(leader.commit)
         wait_for_lock(site)
         change = pool.submit(site.execute, "UPDATE config SET version = version + 1")
@@ -131,7 +134,7 @@ def test_a_cancel_and_the_split_of_a_range_happen_one_after_the_other(
             assert site.statuses() == {row: "Cancelled"}
             return
         blocker = other.begin()
-        other.execute(text("LOCK TABLE held_devices IN EXCLUSIVE MODE"))
+        other.execute(HOLD_EVERYTHING)
         commit = pool.submit(leader.commit)
         wait_for_lock(site)
         seen = pool.submit(cancel_all, engine, group)
@@ -221,7 +224,7 @@ def test_takeover_while_the_old_leader_is_inside_its_transaction(
     leader.reserve()
     with ThreadPoolExecutor() as pool, engine.connect() as blocker:
         transaction = blocker.begin()
-        blocker.execute(text("LOCK TABLE held_devices IN EXCLUSIVE MODE"))
+        blocker.execute(HOLD_EVERYTHING)
         commit = pool.submit(leader.commit)
         wait_for_lock(site)
         clock.advance(11)

@@ -12,8 +12,7 @@ from sqlalchemy.exc import DBAPIError
 
 from service.operations.lead import get_settled_lease as get_lease
 from service.operations.lead import give_up_lease, renew_lease, take_lease
-from service.store.lease import lock_fence
-from tests.integration.leader.site import START, Site
+from tests.integration.leader.site import START, Site, lock_fence
 
 LATER = START + timedelta(seconds=11)
 

@@ -9,8 +9,8 @@ from sqlalchemy import Connection, Engine
 
 from service.clock import SystemClock
 from service.operations.lead import get_settled_lease, take_lease
-from service.store.lease import lock_fence
 from tests.integration.leader.processes import wait_until
+from tests.integration.leader.site import lock_fence
 from workers.lease_keeper import LeaseKeeper
 
 LEASE_SECONDS = 0.6
