@@ -45,6 +45,11 @@ class Journal:
         """One that runs until `open`."""
         return self._body(name, members, 'while [ ! -e "$1" ]; do sleep 0.05; done')
 
+    def doing(self, work: str, *, members: int = 1, name: str = "doing") -> Body:
+        """A gang whose members run the shell command `work` between their two notes. In it `$1` is the
+        file that `open` makes."""
+        return self._body(name, members, work)
+
     def open(self) -> None:
         self._gate.touch()
 
