@@ -3,6 +3,7 @@ PostgreSQL refuses, so that nothing a request says can become an error of the da
 
 from __future__ import annotations
 
+import functools
 import math
 import re
 from typing import Annotated, TypeAlias
@@ -45,16 +46,16 @@ class AnswerStruct(Struct, frozen=True, kw_only=True):
 
 def seconds_of(value: str | float, *, field: str) -> int:
     """A Duration in whole seconds, rounded up. More than MAX_SECONDS is an InvalidRequest."""
-    if isinstance(value, str):
-        total = sum(
-            int(amount) * _UNIT_SECONDS[unit] for amount, unit in re.findall(r"([0-9]+)([dhms])", value)
-        )
-    else:
-        total = math.ceil(value)
+    total = _total_seconds(value) if isinstance(value, str) else math.ceil(value)
     if total > MAX_SECONDS:
         message = f"Must be at most {MAX_SECONDS} seconds (ten years)."
         raise InvalidRequest(f"{field} is too long.", errors=[FieldError(field, message)])
     return total
+
+
+@functools.lru_cache(maxsize=1024)
+def _total_seconds(text: str) -> int:
+    return sum(int(amount) * _UNIT_SECONDS[unit] for amount, unit in re.findall(r"([0-9]+)([dhms])", text))
 
 
 def cpus_milli_of(cpus: float) -> int:

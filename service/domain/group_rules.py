@@ -62,10 +62,10 @@ def _time_rules(spec: GroupSpec) -> Iterator[FieldError]:
 
 
 def _role_rules(spec: GroupSpec) -> Iterator[FieldError]:
-    names = Counter(role.name for role in spec.roles)
+    names = Counter(role.name for role in spec.roles) if len(spec.roles) > 1 else {}
     for position, role in enumerate(spec.roles):
         path = f"roles[{position}]"
-        if names[role.name] > 1:
+        if names.get(role.name, 1) > 1:
             yield FieldError(f"{path}.name", f"two roles are named {role.name!r}")
         yield from _count_rules(role, path)
         yield from _gpu_rules(role, path)

@@ -55,6 +55,11 @@ def escaped(text: str) -> str:
     return text.translate(_ESCAPES)
 
 
+def escaped_json(document: bytes) -> str:
+    """JSON on one line, which has its control characters escaped, so that a line of COPY can hold it."""
+    return document.replace(b"\\", rb"\\").decode()
+
+
 def _driver(conn: Connection) -> psycopg.Connection:
     """Also right for a detached connection, which has no record of the pool."""
     return cast("psycopg.Connection", conn.connection.dbapi_connection)

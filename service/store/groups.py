@@ -15,7 +15,7 @@ from service.domain.group import GroupSpec
 from service.domain.shape import Scheduling
 from service.domain.status import Status
 from service.domain.unit import unit_id
-from service.store.copying import NULL, copy_lines, escaped
+from service.store.copying import NULL, copy_lines, escaped, escaped_json
 from service.store.specs import spec_body
 
 _GROUP_COLUMNS = (
@@ -57,6 +57,7 @@ UNIT_COLUMNS = (
 _SPEC_COLUMNS = ("group_id", "spec", "secrets")
 _EVENT_COLUMNS = ("is_feed", "at", "kind", "group_id", "unit_id", "attempt", "actor")
 _IS_FEED = Kind.SUBMITTED in FEED
+_PENDING, _SUBMITTED = Status.PENDING.value, Kind.SUBMITTED.value
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,22 +123,20 @@ def _seconds(value: int | None) -> str:
 
 
 def _labels(spec: GroupSpec) -> str:
-    return escaped(msgspec.json.encode(spec.labels).decode()) if spec.labels else "{}"
+    return escaped_json(msgspec.json.encode(spec.labels)) if spec.labels else "{}"
 
 
 def _spec_line(group: NewGroup) -> str:
     sealed = NULL if group.sealed is None else rf"\\x{group.sealed.hex()}"
-    return f"{group.id}\t{escaped(spec_body(group.spec).decode())}\t{sealed}\n"
+    return f"{group.id}\t{escaped_json(spec_body(group.spec))}\t{sealed}\n"
 
 
 def _unit_line(group: NewGroup) -> str:
-    return (
-        f"{group.unit_id}\t{group.id}\t0\t{group.last_index}\t{Status.PENDING.value}\t1\t1\tf\t0\t0\t{{}}\n"
-    )
+    return f"{group.unit_id}\t{group.id}\t0\t{group.last_index}\t{_PENDING}\t1\t1\tf\t0\t0\t{{}}\n"
 
 
 def _event_line(group: NewGroup) -> str:
     return (
-        f"{_IS_FEED}\t{group.submitted_at.isoformat()}\t{Kind.SUBMITTED.value}\t{group.id}\t{group.unit_id}\t1\t"
+        f"{_IS_FEED}\t{group.submitted_at.isoformat()}\t{_SUBMITTED}\t{group.id}\t{group.unit_id}\t1\t"
         f"{escaped(group.owner)}\n"
     )

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from service.api.schemas.group import GroupRequest, RequestsRequest, RoleRequest
+from service.api.schemas.group import GroupRequest, RecoveryRequest, RequestsRequest, RoleRequest
 from service.api.wire import cpus_milli_of, memory_mib_of, seconds_of
 from service.domain.errors import FieldError, InvalidRequest, UnsupportedField
 from service.domain.group import GroupSpec, OnMemberLoss, Recovery, Role
@@ -14,6 +15,7 @@ from service.domain.resources import Resources
 #: Fields of a role that the short form has at the top level, under their own names.
 _OF_A_ROLE = ("gpu", "node_labels", "command", "workdir", "image", "env", "secrets", "ready")
 _OF_REQUESTS = ("gpus", "cpus", "memory_gib")
+_LOSSES = frozenset(loss.value for loss in OnMemberLoss)
 
 
 def read_groups(requests: Sequence[GroupRequest]) -> list[GroupSpec]:
@@ -48,7 +50,7 @@ def read_group(request: GroupRequest) -> GroupSpec:
         time_limit_seconds=_seconds(request.time_limit, "time_limit"),
         start_timeout_seconds=_seconds(request.start_timeout, "start_timeout"),
         grace_seconds=seconds_of(request.checkpoint.grace, field="checkpoint.grace"),
-        recovery=_recovery(request),
+        recovery=_recovery(request.recovery),
         labels=request.labels,
         allows_infeasible=request.allow_infeasible,
     )
@@ -76,19 +78,27 @@ def _short_role(request: GroupRequest) -> RoleRequest:
 
 def _unsupported(request: GroupRequest, roles: Sequence[RoleRequest]) -> Iterator[FieldError]:
     """Fields of features that are not built yet, unless they say nothing."""
-    not_yet: list[tuple[str, Callable[[], bool]]] = [
-        ("elastic", lambda: request.elastic is not None),
-        ("after", lambda: bool(request.after)),
-        ("stall_timeout", lambda: request.stall_timeout is not None),
-        ("preemptible", lambda: not request.preemptible),
-        ("topology.preferred", lambda: bool(request.topology and request.topology.preferred is not None)),
-        ("recovery.on_member_loss", lambda: request.recovery.on_member_loss not in set(OnMemberLoss)),
-        *((f"roles[{i}].ready", lambda role=role: role.ready != "started") for i, role in enumerate(roles)),
-    ]
-    for field, is_used in not_yet:
-        if is_used():
-            shown = field if request.roles else short_path(field)
-            yield FieldError(shown, f"{shown} is not supported yet; leave it out")
+    for field in _not_yet(request, roles):
+        shown = field if request.roles else short_path(field)
+        yield FieldError(shown, f"{shown} is not supported yet; leave it out")
+
+
+def _not_yet(request: GroupRequest, roles: Sequence[RoleRequest]) -> Iterator[str]:
+    if request.elastic is not None:
+        yield "elastic"
+    if request.after:
+        yield "after"
+    if request.stall_timeout is not None:
+        yield "stall_timeout"
+    if not request.preemptible:
+        yield "preemptible"
+    if request.topology is not None and request.topology.preferred is not None:
+        yield "topology.preferred"
+    if request.recovery.on_member_loss not in _LOSSES:
+        yield "recovery.on_member_loss"
+    for index, role in enumerate(roles):
+        if role.ready != "started":
+            yield f"roles[{index}].ready"
 
 
 def _unnamed_programs(request: GroupRequest, roles: Sequence[RoleRequest]) -> Iterator[FieldError]:
@@ -116,6 +126,7 @@ def _role(role: RoleRequest) -> Role:
     )
 
 
+@functools.lru_cache(maxsize=1024)
 def _resources(requests: RequestsRequest) -> Resources:
     """A member that does not say takes one CPU and one GiB for each GPU, and at least one."""
     share = max(1, requests.gpus)
@@ -126,8 +137,8 @@ def _resources(requests: RequestsRequest) -> Resources:
     )
 
 
-def _recovery(request: GroupRequest) -> Recovery:
-    recovery = request.recovery
+@functools.lru_cache(maxsize=1024)
+def _recovery(recovery: RecoveryRequest) -> Recovery:
     return Recovery(
         on_member_loss=OnMemberLoss(recovery.on_member_loss),
         max_restarts=recovery.max_restarts,
