@@ -46,6 +46,7 @@ def drop_groups(conn: Connection, group_ids: Sequence[int]) -> None:
     unit that has a live attempt the database says no."""
     ids = {"ids": list(group_ids)}
     conn.execute(text("DELETE FROM events WHERE group_id = ANY(CAST(:ids AS bigint[]))"), ids)
+    conn.execute(text("DELETE FROM group_specs WHERE group_id = ANY(CAST(:ids AS bigint[]))"), ids)
     conn.execute(text("DELETE FROM groups WHERE id = ANY(CAST(:ids AS bigint[]))"), ids)
 
 
