@@ -10,7 +10,7 @@ import os
 import socket
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from functools import cached_property
 from typing import NamedTuple
 
@@ -37,7 +37,7 @@ from service.points import reach
 from service.settings import Settings
 from service.store.attempts import WAITING, LiveAttempt
 from service.store.dispatcher_lease import LeaseLost
-from service.store.work import Work, load_attempts, load_keys, load_work
+from service.store.work import find_due, load_attempts, load_keys, load_work
 from workers.judge import Judge, Stops
 from workers.launchers.base import (
     GenerationKey,
@@ -57,6 +57,7 @@ _log = structlog.get_logger(__name__)
 #: pass ends, and its lease is kept by one that moves.
 _MOST_ROUNDS = 200
 _LONGEST_PASS = timedelta(seconds=2)
+_AT_ONCE = datetime.min.replace(tzinfo=UTC)
 
 
 class Done(NamedTuple):
@@ -113,6 +114,11 @@ class Dispatcher:
         """The epoch of the lease that it holds, None if it holds none."""
         return self._lease.epoch
 
+    @property
+    def is_at_rest(self) -> bool:
+        """The last pass found nothing more to do at its instant."""
+        return self._is_at_rest
+
     def pass_once(self) -> bool:
         """Launch, watch, stop, close and release until nothing is left to do at this instant, or the
         pass has taken long: then `next_due_at` is at once.
@@ -145,7 +151,17 @@ class Dispatcher:
         already: what fell due during the pass was not looked at in it."""
         if not self._lease.is_held:
             return None
-        return self._due_at if self._is_at_rest else self._clock.now()
+        if not self._is_at_rest:
+            return self._clock.now()
+        due = find_due(
+            self._lease.fence.conn,
+            self._lease.fence.pool_id,
+            now=self._looked_at or self._clock.now(),
+            patience_seconds=self._settings.kill_patience_seconds,
+        )
+        if due.drain_at is not None:
+            self._look_for_drains_at(due.drain_at)
+        return due.at
 
     def live_generations(self) -> set[tuple[int, int, int]]:
         """What the launcher said last: (unit, attempt, generation) of every live member, for the audit."""
@@ -181,7 +197,8 @@ class Dispatcher:
         self._told: set[MemberKey] = set()
         self._unclosed_units: set[int] = set()
         self._is_at_rest = False
-        self._due_at: datetime | None = None
+        self._looked_at: datetime | None = None
+        self._drains_at = _AT_ONCE
         self._sweep_at: datetime | None = None
 
     @cached_property
@@ -211,8 +228,7 @@ class Dispatcher:
         has_swept, short_units = self._sweep(now)
         self._sightings.look(self._launcher.observe())
         changed = self._sightings.changed_units | short_units | self._unclosed_units
-        work = self._load(now, changed=changed)
-        handed, attempts = self._launch(work.attempts, now)
+        handed, attempts = self._launch(self._load(now, changed=changed), now)
         if handed:
             # To launch takes time: nothing ran before it was launched.
             now = self._clock.now()
@@ -225,7 +241,7 @@ class Dispatcher:
         has_news = self._sightings.settle(
             changed | {attempt.unit_id for attempt in attempts}, but_not=recorded.outdated
         )
-        has_drained = work.is_drain_due and self._evict_drained(now)
+        has_drained = self._evict_drained(now)
         return Done(
             is_any=bool(has_changed or has_swept or handed or judge.result or has_drained),
             has_more=has_changed or has_swept or handed.has_more or has_told or has_news or has_drained
@@ -239,7 +255,7 @@ class Dispatcher:
         has_changed = self._set_reachable(is_reachable=False, now=now)
         self._sightings.look(())
         judge = self._judge(now, Handed(), short_units=())
-        waiting = [one for one in self._load(now, changed=()).attempts if one.dispatch == WAITING]
+        waiting = [one for one in self._load(now, changed=()) if one.dispatch == WAITING]
         judge.look_at(waiting)
         recorded = self._record(judge.result, now)
         self._sightings = Sightings()
@@ -258,18 +274,16 @@ class Dispatcher:
             now=now,
         )
 
-    def _load(self, now: datetime, *, changed: Collection[int]) -> Work:
-        work = load_work(
+    def _load(self, now: datetime, *, changed: Collection[int]) -> list[LiveAttempt]:
+        self._looked_at = now
+        return load_work(
             self._lease.fence.conn,
             self._lease.fence.pool_id,
             now=now,
             changed=changed,
-            patience_seconds=self._settings.kill_patience_seconds,
             # Where something cannot be started, all that waits is looked at: what can be may come later.
             most_waiting=None if self._book.faults else self._pace.most,
         )
-        self._due_at = work.due_at
-        return work
 
     def _launch(self, attempts: list[LiveAttempt], now: datetime) -> tuple[Handed, list[LiveAttempt]]:
         """Hand over what can be started; and these attempts, as they are after that."""
@@ -326,7 +340,14 @@ class Dispatcher:
             reach("dispatcher.generations-forgotten")
         return recorded
 
+    def _look_for_drains_at(self, instant: datetime) -> None:
+        self._drains_at = min(self._drains_at, instant)
+
     def _evict_drained(self, now: datetime) -> bool:
+        """When a drain is known to be due, and besides as often as strays are looked for."""
+        if now < self._drains_at:
+            return False
+        self._drains_at = now + timedelta(seconds=self._settings.dispatcher_poll_seconds)
         has_evicted = bool(evict_drained(self._lease.fence, now=now).unit_ids)
         if has_evicted:
             reach("dispatcher.drained-evicted")

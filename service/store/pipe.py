@@ -35,17 +35,15 @@ def one_trip(conn: Connection) -> Iterator[Pipe]:
         yield Pipe(driver)
 
 
-@contextmanager
-def one_transaction(conn: Connection) -> Iterator[Pipe]:
-    """A whole transaction, begin and commit included; there must be none yet."""
+def run_alone(conn: Connection, statement: bytes, *values: object) -> psycopg.RawCursor[Any]:
+    """One statement that is a transaction of its own, in one round trip; none may be open."""
     driver = _driver(conn)
+    driver.autocommit = True
     try:
-        with driver.pipeline():
-            yield Pipe(driver)
-            driver.commit()
-    except psycopg.Error:
-        driver.rollback()
-        raise
+        return psycopg.RawCursor(driver).execute(statement, values)
+    finally:
+        if not driver.closed:
+            driver.autocommit = False
 
 
 def compact(*parts: str) -> bytes:

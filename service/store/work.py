@@ -5,51 +5,44 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, text
 
 from service.domain.status import Cause, Status
 from service.store.attempts import LiveAttempt
-from service.store.pipe import bigints, compact, json_rows, one_transaction
+from service.store.pipe import bigints, compact, json_rows, run_alone
 from service.store.places import places_of
 from service.store.specs import StoredSpec, decode_spec
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Work:
-    """Attempts with which something may have to be done, in the order of their ids; the next instant at
-    which something falls due that nobody rings for; whether the date of a drain is over."""
-
-    attempts: list[LiveAttempt]
-    due_at: datetime | None
-    is_drain_due: bool
-
-
 def load_work(
-    conn: Connection,
-    pool_id: int,
-    *,
-    now: datetime,
-    changed: Collection[int],
-    patience_seconds: float,
-    most_waiting: int | None,
-) -> Work:
-    """Of the live attempts of a pool those that are being closed or evicted, of which a deadline is over,
-    or whose unit is among `changed`; and of those that wait for their launcher, or were claimed and never
-    reported, the first `most_waiting`, or all. In a transaction of its own, for nothing depends on it."""
-    with one_transaction(conn) as pipe:
-        rows = pipe.run(_LOAD, pool_id, now, False, bigints(changed), most_waiting)
-        due = pipe.run(_DUE, pool_id, now, patience_seconds)
-    due_at, is_drain_due = due.fetchall()[0]
-    return Work(attempts=[live_attempt(row) for row in rows], due_at=due_at, is_drain_due=is_drain_due)
+    conn: Connection, pool_id: int, *, now: datetime, changed: Collection[int], most_waiting: int | None
+) -> list[LiveAttempt]:
+    """Attempts with which something may have to be done, in the order of their ids: of the live ones of
+    a pool those that are being closed or evicted, of which a deadline is over, or whose unit is among
+    `changed`; and of those that wait for their launcher, or were claimed and never reported, the first
+    `most_waiting`, or all. In a transaction of its own."""
+    rows = run_alone(conn, _LOAD, pool_id, now, False, bigints(changed), most_waiting)
+    return [live_attempt(row) for row in rows]
 
 
 def load_attempts(conn: Connection, pool_id: int, *, now: datetime) -> list[LiveAttempt]:
     """All live attempts of a pool. In a transaction of its own."""
-    with one_transaction(conn) as pipe:
-        rows = pipe.run(_LOAD, pool_id, now, True, bigints(()), None)
-    return [live_attempt(row) for row in rows]
+    return [live_attempt(row) for row in run_alone(conn, _LOAD, pool_id, now, True, bigints(()), None)]
+
+
+class Due(NamedTuple):
+    """The next instant at which something falls due in a pool that nobody rings for, and the next at which
+    a drain does."""
+
+    at: datetime | None
+    drain_at: datetime | None
+
+
+def find_due(conn: Connection, pool_id: int, *, now: datetime, patience_seconds: float) -> Due:
+    """After `now`. In a transaction of its own."""
+    return Due(*run_alone(conn, _DUE, pool_id, now, patience_seconds).fetchall()[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +75,13 @@ def claim(
     members run. None if the epoch is over (D1); then nothing is written.
 
     What was claimed by a dispatcher that never said how the launch went is claimed anew, and counts no
-    second dispatch. One transaction in one round trip, so locks are held for as short as can be.
+    second dispatch. A transaction of its own, in one round trip: locks are held for as short as can be.
     """
     rows = json_rows(
         {"unit_id": unit_id, "attempt": attempt, "generation": generation}
         for unit_id, attempt, generation in sorted(keys)
     )
-    with one_transaction(conn) as pipe:
-        claimed = pipe.run(_CLAIM, pool_id, epoch, now, rows)
-    found = claimed.fetchall()
+    found = run_alone(conn, _CLAIM, pool_id, epoch, now, rows).fetchall()
     if not found:
         return None
     width = len(_FIELDS)
@@ -157,15 +148,15 @@ _LOAD = compact(
 
 #: $1 pool, $2 now, $3 patience in seconds.
 _DUE = compact("""
-    SELECT LEAST(
-        min(start_deadline_at) FILTER (WHERE start_deadline_at > $2),
-        min(time_limit_at) FILTER (WHERE time_limit_at > $2),
-        min(seat_deadline_at) FILTER (WHERE seat_deadline_at > $2),
-        min(kill_at) FILTER (WHERE kill_at > $2),
-        min(kill_at + make_interval(secs => $3)) FILTER (WHERE kill_at + make_interval(secs => $3) > $2),
-        (SELECT min(drain_at) FROM nodes WHERE pool_id = $1 AND drain_at > $2)),
-      EXISTS (SELECT FROM nodes WHERE pool_id = $1 AND is_cordoned AND drain_at <= $2)
-    FROM attempts WHERE pool_id = $1
+    SELECT LEAST(of_attempts.at, drain.at), drain.at
+    FROM (SELECT LEAST(
+            min(start_deadline_at) FILTER (WHERE start_deadline_at > $2),
+            min(time_limit_at) FILTER (WHERE time_limit_at > $2),
+            min(seat_deadline_at) FILTER (WHERE seat_deadline_at > $2),
+            min(kill_at) FILTER (WHERE kill_at > $2),
+            min(kill_at + make_interval(secs => $3)) FILTER (WHERE kill_at + make_interval(secs => $3) > $2))
+          FROM attempts WHERE pool_id = $1) AS of_attempts (at),
+         (SELECT min(drain_at) FROM nodes WHERE pool_id = $1 AND drain_at > $2) AS drain (at)
 """)
 
 #: $1 pool, $2 epoch, $3 now, $4 keys. One row without an attempt says that the epoch is right.

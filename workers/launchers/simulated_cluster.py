@@ -349,7 +349,7 @@ class SimulatedCluster:
     def _save(self) -> None:
         changed, forgotten = self._members.take_changes()
         tombstones, self._new_tombstones = self._new_tombstones, []
-        if self._journal is not None:
+        if self._journal is not None and (changed or tombstones or forgotten):
             self._journal.save(members=changed, tombstones=tombstones, forgotten=forgotten)
 
     def _load(self, journal: Journal) -> None:

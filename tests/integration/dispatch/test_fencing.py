@@ -193,10 +193,8 @@ def test_what_can_be_started_is_found_however_much_else_waits(site: Site) -> Non
     fence = _fence_of(site)
 
     def startable(faults: Faults, *, most: int | None) -> list[int]:
-        work = load_work(
-            fence.conn, fence.pool_id, now=START, changed=(), patience_seconds=60, most_waiting=most
-        )
-        return [attempt.unit_id for attempt in work.attempts if faults.is_startable(attempt)]
+        work = load_work(fence.conn, fence.pool_id, now=START, changed=(), most_waiting=most)
+        return [attempt.unit_id for attempt in work if faults.is_startable(attempt)]
 
     ids = [unit.id for unit in units]
     assert startable(Faults(), most=3) == ids[:3]
