@@ -11,11 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class GenerationKey:
+class GenerationKey(NamedTuple):
     """One set of live members of one attempt of a unit."""
 
     unit_id: int
@@ -23,8 +22,7 @@ class GenerationKey:
     generation: int
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class MemberKey:
+class MemberKey(NamedTuple):
     unit_id: int
     attempt: int
     generation: int

@@ -174,7 +174,7 @@ class SimulatedCluster:
 
     # ------------------------------------------------------------ the launcher's calls
     def inventory(self, pool: str) -> list[NodeReport]:
-        with self._answering(pool):
+        with self._answering(pool, saves=False):
             return [node for name, node in self._nodes.items() if self._pool_of[name] == pool]
 
     def launch(self, pool: str, members: Sequence[MemberLaunch]) -> list[LaunchResult]:
@@ -186,7 +186,8 @@ class SimulatedCluster:
             return [self._launch(pool, launch, now=now) for launch in members]
 
     def observe(self, pool: str) -> list[MemberObservation]:
-        with self._answering(pool):
+        # What ended by the clock would end at the same instant again.
+        with self._answering(pool, saves=False):
             self._settle()
             return self._members.observations(pool)
 
@@ -204,7 +205,8 @@ class SimulatedCluster:
             return [self._close(pool, key, now=now) for key in generations]
 
     def forget(self, pool: str, generations: Sequence[GenerationKey]) -> None:
-        with self._answering(pool):
+        # What is still known after a restart is named again, and forgotten then.
+        with self._answering(pool, saves=False):
             for key in generations:
                 for member in self._members.of_unit(pool, key.unit_id):
                     if not member.is_live and member.key[:3] == (key.unit_id, key.attempt, key.generation):
@@ -222,12 +224,13 @@ class SimulatedCluster:
     def close_journal(self) -> None:
         """Write no more: the process ends."""
         if self._journal is not None:
+            self._save()
             self._journal.close()
             self._journal = None
 
     # ------------------------------------------------------------ inside
-    def _answering(self, pool: str) -> _Answering:
-        return _Answering(self, pool)
+    def _answering(self, pool: str, *, saves: bool = True) -> _Answering:
+        return _Answering(self, pool, saves=saves)
 
     def _launch(self, pool: str, launch: MemberLaunch, *, now: datetime) -> LaunchResult:
         """1. Closed. 2. Known. 3. Refused. 4. Started (X2, X6, X7)."""
@@ -364,11 +367,13 @@ class SimulatedCluster:
 
 
 class _Answering:
-    """One call to a pool's launcher: it answers, alone, and what it changed is durable before."""
+    """One call to a pool's launcher: it answers, alone, and what it changed is durable before, or with
+    the next call that `saves`."""
 
-    def __init__(self, cluster: SimulatedCluster, pool: str) -> None:
+    def __init__(self, cluster: SimulatedCluster, pool: str, *, saves: bool) -> None:
         self._cluster = cluster
         self._pool = pool
+        self._saves = saves
 
     def __enter__(self) -> None:
         self._cluster._lock.acquire()
@@ -378,7 +383,8 @@ class _Answering:
 
     def __exit__(self, *_: object) -> None:
         try:
-            self._cluster._save()
+            if self._saves:
+                self._cluster._save()
         finally:
             self._cluster._lock.release()
 

@@ -89,4 +89,4 @@ def _receive(control: socket.socket, length: int) -> bytes | None:
 
 def _order_from(fields: dict[str, Any]) -> StartOrder:
     lists = {name: tuple(fields[name]) for name in ("devices", "command", "hidden")}
-    return StartOrder(**fields | lists | {"key": MemberKey(**fields["key"])})
+    return StartOrder(**fields | lists | {"key": MemberKey(*fields["key"])})
