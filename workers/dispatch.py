@@ -135,10 +135,10 @@ class DispatcherLoop:
 
     def _pass(self) -> float:
         """One pass; how long nothing will fall due after it."""
-        with self._being_busy():
+        with self._being_busy() as since:
             began_at = self._clock.now()
             self._dispatcher.pass_once()
-            self._times.add(time.monotonic() - self._busy_since)
+            self._times.add(time.monotonic() - since)
             self._list(began_at)
         # Under load somebody rings long before anything falls due, and nobody has to ask when that is.
         if self._dispatcher.is_at_rest and self._news.wait(_SOON_SECONDS):
@@ -147,10 +147,10 @@ class DispatcherLoop:
             return self._seconds_until(self._dispatcher.next_due_at())
 
     @contextmanager
-    def _being_busy(self) -> Iterator[None]:
-        self._busy_since = time.monotonic()
+    def _being_busy(self) -> Iterator[float]:
+        self._busy_since = since = time.monotonic()
         try:
-            yield
+            yield since
         finally:
             self._busy_since = None
 
