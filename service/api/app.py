@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 from litestar import Litestar
@@ -27,6 +26,7 @@ from service.api.controllers.nodes import NodesController
 from service.api.controllers.queues import QueuesController
 from service.api.deps import Parts, dependencies
 from service.api.event_hub import EventHub
+from service.api.handler_threads import HandlerThreads
 from service.api.lane import SubmitLane
 from service.api.lifespans import Lifespan, asking, closing, knowing_the_admin, ringing, streaming
 from service.api.metrics import RequestTimes, Scrapes, render
@@ -88,7 +88,7 @@ def create_app(
     ring, bells, refusals = KeyRing(engine), Bells(redis), Refusals()
     hub = EventHub(engine, refusals, most=settings.max_streams, most_each=settings.max_streams_per_user)
     times, readiness = _process_metrics(hub, engine), Readiness(pulse, redis)
-    executor = ThreadPoolExecutor(settings.api_pool_size, thread_name_prefix="handler")
+    executor = HandlerThreads(settings.api_pool_size)
     set_asyncio_executor(executor)
     box, configuration = open_box(key=settings.secret_key, data=settings.data), KnownConfiguration()
     commit = partial(commit_submissions, engine, box=box, configuration=configuration)

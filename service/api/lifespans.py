@@ -10,7 +10,6 @@ from contextlib import AbstractAsyncContextManager
 
 import structlog
 from litestar import Litestar
-from litestar.concurrency import sync_to_thread
 from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -46,7 +45,7 @@ def asking(pulse: Pulse, readiness: Readiness) -> Lifespan:
         pulse.start()
         yield
         readiness.close()
-        await sync_to_thread(pulse.stop)
+        await asyncio.to_thread(pulse.stop)
 
     return lifespan
 
@@ -56,7 +55,7 @@ def ringing(bells: Bells) -> Lifespan:
     async def lifespan(_: Litestar) -> AsyncGenerator[None]:
         bells.start()
         yield
-        await sync_to_thread(bells.stop)
+        await asyncio.to_thread(bells.stop)
 
     return lifespan
 
@@ -86,12 +85,12 @@ def knowing_the_admin(engine: Engine, settings: Settings, clock: Clock) -> Lifes
     async def keep_trying() -> None:
         while True:
             await asyncio.sleep(_ADMIN_KEY_RETRY_SECONDS)
-            if await sync_to_thread(attempt):
+            if await asyncio.to_thread(attempt):
                 return
 
     @contextlib.asynccontextmanager
     async def lifespan(_: Litestar) -> AsyncGenerator[None]:
-        trying = None if await sync_to_thread(attempt) else asyncio.create_task(keep_trying())
+        trying = None if await asyncio.to_thread(attempt) else asyncio.create_task(keep_trying())
         yield
         if trying is not None:
             trying.cancel()

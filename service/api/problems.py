@@ -20,7 +20,7 @@ from litestar.types import ExceptionHandlersMap
 from redis.exceptions import ConnectionError as RedisConnectionError
 from redis.exceptions import OutOfMemoryError, ReadOnlyError
 from redis.exceptions import TimeoutError as RedisTimeoutError
-from sqlalchemy.exc import DataError, InterfaceError, OperationalError
+from sqlalchemy.exc import DataError, DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from service.api.sentences import readable
@@ -132,6 +132,8 @@ _HTTP_KINDS = {
 }
 #: Litestar's words for a connection that was closed before the whole body had come.
 _CLIENT_LEFT = "client disconnected prematurely"
+_NO_ANSWER = "PostgreSQL does not answer in time. Try again."
+_NO_ROOM = "PostgreSQL has no room left on its disk: nothing was changed. Try again when there is some."
 _INTERNAL = Kind("internal-error", 500, "Something went wrong in Muster")
 
 
@@ -162,8 +164,10 @@ def handle_http_exception(request: Request[Any, Any, Any], error: HTTPException)
 
 
 def handle_store_error(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
-    _log.warning("postgresql_away", error=type(error).__name__)
-    return handle_muster_error(request, StoreUnavailable("PostgreSQL does not answer in time. Try again."))
+    cause = error.orig if isinstance(error, DBAPIError) and error.orig is not None else error
+    _log.warning("postgresql_away", error=type(cause).__name__)
+    detail = _NO_ROOM if isinstance(cause, psycopg.errors.DiskFull) else _NO_ANSWER
+    return handle_muster_error(request, StoreUnavailable(detail))
 
 
 def handle_inventory_error(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:

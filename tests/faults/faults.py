@@ -117,11 +117,12 @@ def _cpu_seconds(process: psutil.Process) -> float:
 
 @contextmanager
 def second(up: Up, part: str) -> Iterator[ServiceProcess]:
-    """One more process of the same kind, beside the stack's own."""
+    """One more process of the same kind, beside the stack's own, of which none need run just now."""
     folder = up.data.parent / f"second-{part}"
     folder.mkdir(exist_ok=True)
     process = ServiceProcess(part, logs=folder, records=folder)
-    process.environment = psutil.Process(up.identity(part).pid).environ()
+    # All of the stack's have the same.
+    process.environment = psutil.Process(up.identity("api").pid).environ()
     process.start()
     try:
         yield process

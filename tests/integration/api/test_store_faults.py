@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 import uuid
 from collections.abc import Iterator
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from sqlalchemy import Engine, text
+from sqlalchemy import Connection, Engine, text
 
 from service.store.engine import make_engine
 from tests.integration.api.waiting import wait_until
@@ -76,7 +75,7 @@ def count(engine: Engine, table: str) -> int:
 def test_a_submit_that_is_cut_off_anywhere_makes_one_group_when_it_is_repeated(
     api: httpx.Client, line: PostgresLine, engine: Engine, is_heard: bool
 ) -> None:
-    """Also a COMMIT whose reply is lost (L4): the caller is told to come again, and its key finds what is there."""
+    """Whether PostgreSQL heard or not. The caller is told to come again, and its key finds what is there."""
     assert submit(api, str(uuid.uuid4())).status_code == 201
     for number in range(1, _MOST_MESSAGES):
         key, cut = str(uuid.uuid4()), CutAt(number)
@@ -185,11 +184,7 @@ def timed(api: httpx.Client, number: int) -> tuple[httpx.Response, float]:
     return answer, time.monotonic() - began_at
 
 
-def waiting(conn: object) -> int:
-    from sqlalchemy import Connection
-
-    assert isinstance(conn, Connection)
-    threading.Event().wait(0.05)
+def waiting(conn: Connection) -> int:
     return int(
         conn.execute(
             text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
