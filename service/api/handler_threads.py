@@ -13,7 +13,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 #: As long as one may wait for a connection of the pool.
-_PATIENCE_SECONDS = 5.0
+PATIENCE_SECONDS = 5.0
+IN_USE = "Every connection to PostgreSQL is in use. Try again."
 
 
 class HandlerThreads(ThreadPoolExecutor):
@@ -25,11 +26,11 @@ class HandlerThreads(ThreadPoolExecutor):
 
     def submit(self, call: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
         """The call's future; it may raise StoreUnavailable."""
-        ends_at = time.monotonic() + _PATIENCE_SECONDS
+        ends_at = time.monotonic() + PATIENCE_SECONDS
 
         def in_time() -> T:
             if time.monotonic() > ends_at:
-                raise StoreUnavailable("Every connection to PostgreSQL is in use. Try again.")
+                raise StoreUnavailable(IN_USE)
             return call(*args, **kwargs)
 
         return super().submit(in_time)

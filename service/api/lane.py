@@ -13,13 +13,16 @@ from collections.abc import Callable, Sequence
 
 from litestar.concurrency import sync_to_thread
 
+from service.api.handler_threads import IN_USE, PATIENCE_SECONDS
+from service.domain.errors import StoreUnavailable
 from service.operations.submission import Outcome, Submission, Submitted
 from service.operations.transactions import may_go_better_apart
 
 #: As many as take a few milliseconds of one thread.
 MOST_TOGETHER = 64
 
-_Waiting = tuple[Submission, "asyncio.Future[Submitted]"]
+#: The submission, who is told, and until when it may wait for its turn.
+_Waiting = tuple[Submission, "asyncio.Future[Submitted]", float]
 
 
 class SubmitLane:
@@ -40,24 +43,33 @@ class SubmitLane:
     async def submit(self, submission: Submission) -> Submitted:
         """Raises what refuses it. An error of the database may be told to several; if it is that of a
         commit, it is not known of any of them whether it was made, and none is tried again."""
-        future: asyncio.Future[Submitted] = asyncio.get_running_loop().create_future()
-        self._waiting.append((submission, future))
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Submitted] = loop.create_future()
+        self._waiting.append((submission, future, loop.time() + PATIENCE_SECONDS))
         if self._running is None:
             self._running = asyncio.create_task(self._run(), context=self._context.copy())
         return await future
 
     async def _run(self) -> None:
         try:
-            while self._waiting:
-                count = min(len(self._waiting), MOST_TOGETHER)
-                await self._write([self._waiting.popleft() for _ in range(count)])
+            while together := self._next():
+                await self._write(together)
         finally:
             self._running = None
+
+    def _next(self) -> list[_Waiting]:
+        """Those whose turn it is. Whoever has waited for long is refused: those before it waited for
+        PostgreSQL, and it would wait as long again."""
+        now = asyncio.get_running_loop().time()
+        while self._waiting and self._waiting[0][2] < now:
+            _, future, _ = self._waiting.popleft()
+            _tell(future, StoreUnavailable(IN_USE))
+        return [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_TOGETHER))]
 
     async def _write(self, together: Sequence[_Waiting]) -> None:
         try:
             outcomes: Sequence[Outcome | Exception] = await sync_to_thread(
-                self._commit, [submission for submission, _ in together]
+                self._commit, [submission for submission, _, _ in together]
             )
         except Exception as error:  # noqa: BLE001 (it is told to those who asked)
             if len(together) > 1 and may_go_better_apart(error):
@@ -67,7 +79,7 @@ class SubmitLane:
             outcomes = [error] * len(together)
         if any(isinstance(outcome, Submitted) and not outcome.is_repeated for outcome in outcomes):
             self._ring()
-        for (_, future), outcome in zip(together, outcomes, strict=True):
+        for (_, future, _), outcome in zip(together, outcomes, strict=True):
             _tell(future, outcome)
 
     def _write_apart(self, each: _Waiting) -> None:

@@ -20,8 +20,9 @@ from tests.serving import Served, serving
 KEY = "an-admin-key-for-tests"
 GROUP = {"name": "g", "members": 2, "gpus": 1, "command": ["true"]}
 _MOST_MESSAGES = 40
-#: However many wait for a database that has no room for them, all are answered by then.
-ANSWER_SECONDS = 16.0
+#: However many wait, all are answered by then: a lock is waited for ten seconds, by those that were
+#: written together and failed once more apart.
+ANSWER_SECONDS = 25.0
 
 
 @pytest.fixture
@@ -161,7 +162,7 @@ def test_a_pool_that_is_used_up_refuses_in_time_and_answers_probes(
         transaction = blocker.begin()
         blocker.execute(text("LOCK TABLE groups IN ACCESS EXCLUSIVE MODE"))
         asked = [callers.submit(timed, api, number) for number in range(64)]
-        wait_until(lambda: waiting(blocker) >= 16, seconds=10)
+        wait_until(lambda: waiting(blocker) >= 10, seconds=10)
         for _ in range(5):
             for path, seconds in (("/healthz", 1.0), ("/readyz", 2.5)):
                 began_at = time.monotonic()
