@@ -8,9 +8,9 @@ from sqlalchemy import Connection, text
 
 from service.admission.world import Changes, PendingUnit, RunningUnit
 from service.domain.shape import Shape
-from service.store.feed import Snapshot, open_snapshot, read_changes, read_position
+from service.store.feed import Snapshot, open_snapshot, read_changes, read_changes_within, read_position
 from service.store.shapes import load_shapes
-from service.store.world_rows import read_all_units, read_configuration, read_units
+from service.store.world_rows import read_all_units, read_configuration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,7 +31,7 @@ def load_world(conn: Connection) -> tuple[Changes, Position]:
         here = read_position(conn)
         configuration = read_configuration(conn)
         pending, running = read_all_units(conn)
-        shapes = _shapes_of(conn, pending, running=running, known={})
+    shapes = _shapes_of(conn, pending, running=running, known={})
     changes = Changes(configuration=configuration, shapes=shapes, pending=pending, running=running)
     position = Position(snapshot=here.snapshot, config_version=here.config_version, shapes=dict(shapes))
     return changes, position
@@ -39,14 +39,16 @@ def load_world(conn: Connection) -> tuple[Changes, Position]:
 
 def load_changes(conn: Connection, position: Position) -> tuple[Changes, Position]:
     """What changed since `position`: the present states of the units that events name (W1, W2), and
-    the configuration if its version has moved. All of one instant."""
-    with conn.begin():
-        open_snapshot(conn)
-        now = read_changes(conn, position.snapshot)
-        has_moved = now.config_version != position.config_version
-        configuration = read_configuration(conn) if has_moved else None
-        pending, running = read_units(conn, sorted(now.unit_ids)) if now.unit_ids else ({}, {})
-        shapes = _shapes_of(conn, pending, running=running, known=position.shapes)
+    the configuration if its version has moved. All of one instant, most often in one round trip."""
+    configuration = None
+    now, (pending, running) = read_changes(conn, position.snapshot)
+    if now.config_version != position.config_version:
+        with conn.begin():
+            open_snapshot(conn)
+            now, (pending, running) = read_changes_within(conn, position.snapshot)
+            configuration = read_configuration(conn)
+    shapes = _shapes_of(conn, pending, running=running, known=position.shapes)
+    position.shapes.update(shapes)
     changes = Changes(
         configuration=configuration,
         shapes=shapes,
@@ -54,7 +56,6 @@ def load_changes(conn: Connection, position: Position) -> tuple[Changes, Positio
         running=running,
         gone=now.unit_ids - pending.keys() - running.keys(),
     )
-    position.shapes.update(shapes)
     return changes, replace(position, snapshot=now.snapshot, config_version=now.config_version)
 
 
@@ -68,5 +69,9 @@ def _shapes_of(
     """The shapes of these units; a shape never changes, so each is read once."""
     used = {unit.shape_id for unit in pending.values()} | {unit.shape_id for unit in running.values()}
     missing = used - known.keys()
-    read = load_shapes(conn, missing) if missing else {}
+    if not missing:
+        return {shape_id: known[shape_id] for shape_id in used}
+    # Nothing about a shape is of an instant.
+    with conn.begin():
+        read = load_shapes(conn, missing)
     return {shape_id: known.get(shape_id) or read[shape_id] for shape_id in used}

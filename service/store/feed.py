@@ -7,20 +7,25 @@ waits for it (W1). A kept snapshot is worth nothing over another connection (W3)
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, cast
 
+import psycopg
 from sqlalchemy import Connection, text
 
+from service.store.unit_rows import Units, living_statement, pending_units, running_units, waiting_statement
+
+Cursor = psycopg.Cursor[Any]
+
 _NOW = "SELECT pg_current_snapshot()::text, version FROM config WHERE id = 1"
-#: The events of transactions that the last snapshot did not see as ended. An ARRAY sub-select,
+#: What events of transactions name that the last snapshot did not see as ended. An ARRAY sub-select,
 #: whose plan does not depend on what it is joined with.
-_SINCE = """
-SELECT pg_current_snapshot()::text, version, ARRAY(
+_CHANGED = """ARRAY(
   SELECT unit_id FROM events
   WHERE is_feed AND unit_id IS NOT NULL
-    AND (xid >= CAST(:xmax AS xid8) OR xid = ANY(CAST(:xip AS xid8[])))
-)
-FROM config WHERE id = 1
-"""
+    AND (xid >= %(xmax)s::xid8 OR xid = ANY(%(xip)s::xid8[]))
+)"""
+_SINCE = f"SELECT pg_current_snapshot()::text, version, {_CHANGED} FROM config WHERE id = 1"  # noqa: S608
+_OF_ONE_INSTANT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +48,7 @@ class Changed:
 
 def open_snapshot(conn: Connection) -> None:
     """Let everything that the open transaction reads be of one instant. Its first statement."""
-    conn.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
+    conn.execute(text(_OF_ONE_INSTANT))
 
 
 def read_position(conn: Connection) -> Changed:
@@ -52,11 +57,40 @@ def read_position(conn: Connection) -> Changed:
     return Changed(_parse(snapshot), version, frozenset())
 
 
-def read_changes(conn: Connection, since: Snapshot) -> Changed:
-    """The units that events of transactions name which `since` did not see as ended (W1)."""
+def read_changes(conn: Connection, since: Snapshot) -> tuple[Changed, Units]:
+    """The units that events of transactions name which `since` did not see as ended (W1), and their
+    present state: all of one instant, in a transaction of its own, in one round trip."""
+    driver = cast("psycopg.Connection", conn.connection.dbapi_connection)
+    with conn.begin():
+        with driver.pipeline():
+            driver.execute(_OF_ONE_INSTANT)
+            answers = _ask(driver, since)
+            driver.execute("COMMIT")
+        return _told(*answers)
+
+
+def read_changes_within(conn: Connection, since: Snapshot) -> tuple[Changed, Units]:
+    """As `read_changes`, as of the open snapshot."""
+    driver = cast("psycopg.Connection", conn.connection.dbapi_connection)
+    with driver.pipeline():
+        answers = _ask(driver, since)
+    return _told(*answers)
+
+
+def _ask(driver: psycopg.Connection, since: Snapshot) -> tuple[Cursor, Cursor, Cursor]:
     values = {"xmax": since.xmax, "xip": "{" + ",".join(since.xip) + "}"}
-    snapshot, version, unit_ids = conn.execute(text(_SINCE), values).one()
-    return Changed(_parse(snapshot), version, frozenset(unit_ids))
+    return (
+        driver.execute(_SINCE, values),
+        driver.cursor(binary=True).execute(waiting_statement(_CHANGED), values),
+        driver.execute(living_statement(_CHANGED), values),
+    )
+
+
+def _told(changed: Cursor, waiting: Cursor, living: Cursor) -> tuple[Changed, Units]:
+    (found,) = changed.fetchall()
+    snapshot, version, unit_ids = found
+    units = pending_units(waiting.fetchall()), running_units(living.fetchall())
+    return Changed(_parse(snapshot), version, frozenset(unit_ids)), units
 
 
 def _parse(snapshot: str) -> Snapshot:

@@ -3,30 +3,19 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
 from typing import Any
 
 from sqlalchemy import Connection, Row, text
 
-from service.admission.world import Configuration, Device, Node, PendingUnit, Pool, Queue, RunningUnit
+from service.admission.world import Configuration, Device, Node, Pool, Queue, RunningUnit
 from service.domain.queue import Order, Quota, Stop
-from service.domain.status import LIVE, Status
-from service.store.places import places_of
-
-_UNITS = """
-SELECT u.id, u.group_id, g.public_id, g.queue_id, g.shape_id, g.priority, g.submitted_at,
-  u.first_index, u.last_index, u.status, u.attempt, u.version, u.is_held, u.backoff_until,
-  u.failed_nodes, g.time_limit_seconds, g.start_timeout_seconds,
-  a.attempt AS live_attempt, a.revision, a.places, a.usage, a.time_limit_at
-FROM units u
-JOIN groups g ON g.id = u.group_id
-LEFT JOIN attempts a ON a.unit_id = u.id
-"""
-_NAMED = _UNITS + "WHERE u.id = ANY(:ids)"
-_ALL = _UNITS + "WHERE u.ended_at IS NULL"
-_LIVE = _UNITS + "WHERE a.unit_id IS NOT NULL"
-
-Units = tuple[dict[int, PendingUnit], dict[int, RunningUnit]]
+from service.store.unit_rows import (
+    Units,
+    living_statement,
+    pending_units,
+    running_units,
+    waiting_statement,
+)
 
 
 def read_configuration(conn: Connection) -> Configuration:
@@ -41,61 +30,15 @@ def read_configuration(conn: Connection) -> Configuration:
     )
 
 
-def read_units(conn: Connection, ids: Sequence[int]) -> Units:
-    """The present state of these units, as far as they wait or hold places."""
-    return _units(conn.execute(text(_NAMED), {"ids": list(ids)}).all())
-
-
 def read_all_units(conn: Connection) -> Units:
     """Every unit that waits or holds places."""
-    return _units(conn.execute(text(_ALL)).all())
+    waiting = conn.exec_driver_sql(waiting_statement())
+    return pending_units(tuple(row) for row in waiting), read_live_units(conn)
 
 
 def read_live_units(conn: Connection) -> dict[int, RunningUnit]:
     """Every unit that holds places."""
-    return _units(conn.execute(text(_LIVE)).all())[1]
-
-
-def _units(rows: Sequence[Row[Any]]) -> Units:
-    waiting = {row.id: _pending(row) for row in rows if row.status == Status.PENDING.value}
-    running = {row.id: _running(row) for row in rows if row.status in LIVE}
-    return waiting, running
-
-
-def _pending(row: Row[Any]) -> PendingUnit:
-    return PendingUnit(
-        id=row.id,
-        group_id=row.group_id,
-        public_id=str(row.public_id),
-        queue_id=row.queue_id,
-        shape_id=row.shape_id,
-        priority=row.priority,
-        submitted_at=row.submitted_at,
-        first_index=row.first_index,
-        last_index=row.last_index,
-        attempt=row.attempt,
-        version=row.version,
-        is_held=row.is_held,
-        backoff_until=row.backoff_until,
-        avoided_nodes=frozenset(row.failed_nodes),
-        time_limit_seconds=row.time_limit_seconds,
-        start_timeout_seconds=row.start_timeout_seconds,
-    )
-
-
-def _running(row: Row[Any]) -> RunningUnit:
-    return RunningUnit(
-        id=row.id,
-        group_id=row.group_id,
-        public_id=str(row.public_id),
-        queue_id=row.queue_id,
-        shape_id=row.shape_id,
-        attempt=row.live_attempt,
-        revision=row.revision,
-        places=places_of(row.places),
-        usage=row.usage,
-        time_limit_at=row.time_limit_at,
-    )
+    return running_units(tuple(row) for row in conn.exec_driver_sql(living_statement()))
 
 
 def _queues(conn: Connection) -> dict[int, Queue]:

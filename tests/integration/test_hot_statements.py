@@ -13,8 +13,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
-from sqlalchemy import Engine, event, text
+from psycopg.conninfo import make_conninfo
+from sqlalchemy import text
 
 from bench.history import HOT, Side, Times
 from bench.past import add_past, settle
@@ -79,27 +81,31 @@ def explain_for_any_values(cursor: Any, statement: str) -> Plan:
     return plan
 
 
-@contextmanager
-def explaining(steps: Steps) -> Iterator[list[Explained]]:
-    """Every statement that goes to any engine during a step, explained just before it is carried out."""
-    found: list[Explained] = []
+class Explaining:
+    """Every statement that goes to any engine during a step, explained just before it is carried out:
+    also those that go straight to the driver."""
 
-    def note(conn: Any, _cursor: Any, statement: str, parameters: Any, *_more: object) -> None:
-        if steps.step is None or not EXPLAINED.match(statement):
+    def __init__(self, steps: Steps) -> None:
+        self.found: list[Explained] = []
+        self.is_on = False
+        self.steps = steps
+
+    def note(self, cursor: psycopg.Cursor[Any], query: Any, parameters: Any) -> None:
+        statement = query.decode() if isinstance(query, bytes) else query
+        step = self.steps.step
+        if not self.is_on or step is None or not EXPLAINED.match(statement):
             return
-        driver = conn.connection.dbapi_connection
-        with driver.cursor() as cursor:
-            plans = [explain(cursor, statement, parameters)]
-            # On a connection that prepares nothing each statement is planned with its values.
-            if driver.prepare_threshold is not None:
-                plans.append(explain_for_any_values(cursor, statement))
-        found.extend(Explained(steps.step, statement, plan) for plan in plans)
-
-    event.listen(Engine, "before_cursor_execute", note)
-    try:
-        yield found
-    finally:
-        event.remove(Engine, "before_cursor_execute", note)
+        self.is_on = False
+        # Its own kind of cursor knows its own placeholders.
+        with type(cursor)(cursor.connection) as other:
+            plans = [explain(other, statement, parameters)]
+        # On a connection that prepares nothing each statement is planned with its values.
+        if cursor.connection.prepare_threshold is not None:
+            # A connection of the same settings: a pipeline would ask for the values.
+            with psycopg.connect(make_conninfo(**cursor.connection.info.get_parameters())) as another:
+                plans.append(explain_for_any_values(another.cursor(), statement))
+        self.found.extend(Explained(step, statement, plan) for plan in plans)
+        self.is_on = True
 
 
 def parts(plan: Plan) -> Iterator[Plan]:
@@ -119,15 +125,31 @@ def grows_with_the_past(plan: Plan) -> list[str]:
 
 
 @pytest.fixture
-def make_side(empty_database_url: str, redis_url: str, tmp_path: Path) -> Iterator[Callable[[], Side]]:
+def explaining(monkeypatch: pytest.MonkeyPatch) -> Explaining:
+    noting, execute = Explaining(Steps()), psycopg.Cursor.execute
+
+    def explain_and_execute(self: psycopg.Cursor[Any], query: Any, params: Any = None, **options: Any) -> Any:
+        noting.note(self, query, params)
+        return execute(self, query, params, **options)
+
+    monkeypatch.setattr(psycopg.Cursor, "execute", explain_and_execute)
+    return noting
+
+
+@pytest.fixture
+def make_side(
+    empty_database_url: str, redis_url: str, tmp_path: Path, explaining: Explaining
+) -> Iterator[Callable[[], Side]]:
     with ExitStack() as close:
         yield lambda: Side(
-            empty_database_url, redis_url, folder=tmp_path, close=close, times=Steps(), count=2
+            empty_database_url, redis_url, folder=tmp_path, close=close, times=explaining.steps, count=2
         )
 
 
 @pytest.mark.parametrize("knows", ["the long past", "a time when all was new"])
-def test_no_hot_statement_reads_the_past(make_side: Callable[[], Side], knows: str) -> None:
+def test_no_hot_statement_reads_the_past(
+    make_side: Callable[[], Side], explaining: Explaining, knows: str
+) -> None:
     """With statistics that are right, and with those of a database that had nothing in it."""
     side = make_side()
     if knows != "the long past":
@@ -137,10 +159,10 @@ def test_no_hot_statement_reads_the_past(make_side: Callable[[], Side], knows: s
                 conn.execute(text(f"ALTER TABLE {table} SET (autovacuum_enabled = off)"))
     add_past(side.engine, ENDED, settles=knows == "the long past")
     side.round(4)
-    steps = side.times
-    assert isinstance(steps, Steps)
-    with explaining(steps) as found:
-        side.round(4)
+    explaining.is_on = True
+    side.round(4)
+    explaining.is_on = False
+    found = explaining.found
     assert {each.step for each in found} == set(HOT)
     assert len({each.statement for each in found}) > 15
     growing = {

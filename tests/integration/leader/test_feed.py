@@ -12,7 +12,7 @@ from service.domain.unit import unit_id
 from service.operations.commit import Committed, commit_admissions
 from service.operations.lead import take_lease
 from service.operations.load_world import load_changes, load_world
-from service.store.feed import _SINCE, open_snapshot, read_changes, read_position
+from service.store.feed import _SINCE, open_snapshot, read_changes_within, read_position
 from service.store.lease import Fence
 from tests.integration.leader.site import MODEL, START, Site, admission, bump, gang, independent, submit
 
@@ -179,10 +179,10 @@ def test_the_feed_does_not_look_at_old_events(site: Site, direct: Connection) ->
         [group] = site.submit()
         with direct.begin():
             open_snapshot(direct)
-            assert read_changes(direct, position.snapshot).unit_ids == {unit_id(group, 0)}
+            assert read_changes_within(direct, position.snapshot)[0].unit_ids == {unit_id(group, 0)}
             values = {"xmax": position.snapshot.xmax, "xip": "{}"}
-            statement = text("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + _SINCE)
-            plan = direct.execute(statement, values).scalar_one()[0]
+            explained = direct.exec_driver_sql("EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + _SINCE, values)
+            plan = explained.scalar_one()[0]
         assert "Seq Scan" not in [node["Node Type"] for node in nodes(plan["Plan"])], json.dumps(plan)
         buffers = plan["Plan"]["Shared Hit Blocks"] + plan["Plan"]["Shared Read Blocks"]
         assert buffers < 40
