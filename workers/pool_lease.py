@@ -11,7 +11,7 @@ from service.clock import Clock
 from service.operations.dispatch import PoolFence
 from service.points import reach
 from service.settings import Settings
-from service.store.dispatcher_lease import LeaseLost, prepare_connection, renew_lease, take_lease
+from service.store.dispatcher_lease import LeaseLost, renew_lease, take_lease
 from service.store.engine import make_direct_engine
 from service.store.inventory_rows import ensure_pool
 
@@ -33,7 +33,9 @@ class PoolLease:
     ) -> None:
         self._engine = engine
         self._direct = make_direct_engine(
-            engine.url.render_as_string(hide_password=False), application_name="muster dispatcher"
+            engine.url.render_as_string(hide_password=False),
+            application_name="muster dispatcher",
+            plans_once=True,
         )
         self._pool_name = pool_name
         self._clock = clock
@@ -116,7 +118,6 @@ class PoolLease:
         """One connection that is no pool's: its end ends the lease."""
         if self._conn is None:
             self._conn = self._direct.connect()
-            prepare_connection(self._conn)
         return self._conn
 
     def _renew_on(self, conn: Connection, fence: PoolFence, *, now: datetime) -> bool:

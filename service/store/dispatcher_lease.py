@@ -4,7 +4,7 @@ renewing never waits for a transaction that holds the epoch."""
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any, cast
+from typing import Any
 
 import psycopg
 from sqlalchemy import Connection, text
@@ -14,20 +14,6 @@ from service.store.pipe import Pipe, compact, one_trip
 
 class LeaseLost(Exception):
     """Another dispatcher has taken the pool: nothing of this one's memory is worth anything."""
-
-
-def prepare_connection(conn: Connection) -> None:
-    """Have each statement planned once for this connection. Such a plan has to be right for tables of any
-    size, so it is made to find rows by key, one by one: with few rows anything else looks as cheap."""
-    with conn.begin():
-        for setting in (
-            "enable_hashjoin = off",
-            "enable_mergejoin = off",
-            "plan_cache_mode = force_generic_plan",
-        ):
-            conn.execute(text(f"SET {setting}"))
-    driver = cast("psycopg.Connection[Any]", conn.connection.dbapi_connection)
-    driver.prepare_threshold = 0
 
 
 def take_lease(

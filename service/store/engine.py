@@ -58,13 +58,22 @@ _DIRECT_SESSION = {
 }
 
 
-def make_direct_engine(url: str, *, application_name: str = "muster leader") -> Engine:
+#: A plan that is kept has to be right for tables of any size and for any number of rows, so it finds rows
+#: by key, one by one: while a table is small, to read all of it looks as cheap.
+_PLANS_ONCE = {"plan_cache_mode": "force_generic_plan", "enable_hashjoin": "off", "enable_mergejoin": "off"}
+
+
+def make_direct_engine(
+    url: str, *, application_name: str = "muster leader", plans_once: bool = False
+) -> Engine:
     """Connections that are opened when asked for and closed when given back, never pooled.
 
     What is true of one connection (a lease's backend, a kept snapshot) must not silently move to
-    another (L1, W3). Statements are planned anew each time, with their values.
+    another (L1, W3). Statements are planned anew each time, with their values; or each once for the
+    connection's life if it `plans_once`.
     """
-    options = " ".join(f"-c {name}={value}" for name, value in _DIRECT_SESSION.items())
+    session = {**_DIRECT_SESSION, **(_PLANS_ONCE if plans_once else {})}
+    options = " ".join(f"-c {name}={value}" for name, value in session.items())
     engine = create_engine(
         url,
         hide_parameters=True,
@@ -73,7 +82,7 @@ def make_direct_engine(url: str, *, application_name: str = "muster leader") -> 
             "connect_timeout": 3,
             "options": options,
             "application_name": application_name,
-            "prepare_threshold": None,
+            "prepare_threshold": 0 if plans_once else None,
         },
     )
     bound_waiting(engine, answer_seconds=_DIRECT_ANSWER_SECONDS)
