@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from service.cli import exits
+from service.cli.news import News
 from service.cli.outcomes import describe_end, describe_places, describe_wait
 from service.cli.printer import Printer
 from service.cli.styles import has_ended, status_cell
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
     from service.client import Client
     from service.client.groups import Group
 
-_ASK_SECONDS = 0.5
 #: A server that is started anew is waited for.
 _PATIENCE_SECONDS = 60.0
 
@@ -52,19 +53,21 @@ def watch_groups(client: Client, ids: Sequence[str], out: Printer) -> int:
 
 def _follow(client: Client, watched: Sequence[_Watched], out: Printer) -> None:
     last_answer = time.monotonic()
-    live = list(watched)
-    while live:
-        for each in list(live):
-            group = _ask(client, each.id, since=last_answer)
-            if group is None:
-                break
-            last_answer = time.monotonic()
-            each.last = group
-            _say(client, each, group, out)
-            if has_ended(group.status):
-                live.remove(each)
-        if live:
-            time.sleep(_ASK_SECONDS)
+    live = {each.id: each for each in watched}
+    with closing(News(client.address, list(live))) as news:
+        due = list(live)
+        while live:
+            for group_id in due:
+                group = _ask(client, group_id, since=last_answer)
+                if group is None:
+                    break
+                last_answer = time.monotonic()
+                each = live[group_id]
+                each.last = group
+                _say(client, each, group, out)
+                if has_ended(group.status):
+                    del live[group_id]
+            due = list(news.wait(live)) if live else []
 
 
 def _ask(client: Client, group_id: str, *, since: float) -> Group | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -25,7 +26,12 @@ STREAM_TIMEOUT = httpx2.Timeout(None, connect=_CONNECT_SECONDS, read=90.0)
 
 #: Pauses before the second, third, ... attempt.
 _PAUSES = (0.2, 0.6)
+#: The same for what was too much: nothing was done, and there is a time at which it will not be.
+_TOO_MANY = 429
+_PATIENT_PAUSES = (1.0,) * 5
 _LONGEST_PAUSE_SECONDS = 5.0
+#: Those who were refused together do not come again together.
+_SPREAD = 0.3
 #: Answers that say "not now": too much at once, a store away, no server behind the proxy.
 NOT_NOW = frozenset({429, 502, 503, 504})
 
@@ -43,7 +49,7 @@ class Transport:
         self, address: Address, *, answer_seconds: float = ANSWER_SECONDS, is_patient: bool = True
     ) -> None:
         self.url = address.url
-        self._pauses = _PAUSES if is_patient else ()
+        self._is_patient = is_patient
         headers = {"Authorization": f"Bearer {address.key}"} if address.key else {}
         try:
             self._http = httpx2.Client(
@@ -72,20 +78,21 @@ class Transport:
         """Send and decode the answer as `kind`.
 
         A request that may be repeated without harm is, a few times, when the connection breaks or the
-        server says "not now". Raises ApiError, Unreachable, Unintelligible or Unsendable.
+        server says "not now"; any is when the server says that it was too much. Raises ApiError,
+        Unreachable, Unintelligible or Unsendable.
         """
         content = None if body is None else encode_body(body)
         given = {**(headers or {}), **({} if content is None else {"Content-Type": "application/json"})}
         request = self._http.build_request(
             method, path, params=_present(query or {}), content=content, headers=given
         )
-        answer = self._send(request, pauses=self._pauses if is_repeatable else ())
+        answer = self._send(request, is_repeatable=is_repeatable)
         return self._decode(answer, kind)
 
     def fetch(self, path: str, *, query: Mapping[str, Any] | None = None) -> httpx2.Response:
         """GET something that is no JSON. Raises like `ask`."""
         request = self._http.build_request("GET", path, params=_present(query or {}))
-        answer = self._send(request, pauses=self._pauses)
+        answer = self._send(request, is_repeatable=True)
         if answer.is_error:
             raise _api_error(answer)
         return answer
@@ -106,20 +113,24 @@ class Transport:
         except httpx2.TransportError as error:
             raise Unreachable(self.url, _say(error)) from error
 
-    def _send(self, request: httpx2.Request, *, pauses: tuple[float, ...]) -> httpx2.Response:
-        for pause in pauses:
+    def _send(self, request: httpx2.Request, *, is_repeatable: bool) -> httpx2.Response:
+        pauses = iter(_PAUSES if is_repeatable and self._is_patient else ())
+        patient_pauses = iter(_PATIENT_PAUSES if self._is_patient else ())
+        while True:
             try:
                 answer = self._http.send(request)
-            except httpx2.TransportError:
-                time.sleep(pause)
+            except httpx2.TransportError as error:
+                pause = next(pauses, None)
+                if pause is None:
+                    raise Unreachable(self.url, _say(error)) from error
             else:
                 if answer.status_code not in NOT_NOW:
                     return answer
-                time.sleep(_retry_after(answer, pause))
-        try:
-            return self._http.send(request)
-        except httpx2.TransportError as error:
-            raise Unreachable(self.url, _say(error)) from error
+                pause = next(patient_pauses if answer.status_code == _TOO_MANY else pauses, None)
+                if pause is None:
+                    return answer
+                pause = _retry_after(answer, pause)
+            time.sleep(pause * random.uniform(1.0, 1.0 + _SPREAD))
 
     def _decode(self, answer: httpx2.Response, kind: type[T]) -> T:
         if answer.is_error:

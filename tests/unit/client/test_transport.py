@@ -63,6 +63,24 @@ def test_a_server_that_says_how_long_to_wait_is_believed_within_bounds() -> None
     assert time.monotonic() - begin >= 1.0
 
 
+def test_what_was_too_much_is_repeated_whatever_it_is() -> None:
+    refused = Answer(429, headers={"Retry-After": "0"})
+    with serving(refused, refused, refused, refused, Answer(201, QUEUE)) as (server, client):
+        assert client.queues.create("q", {}).name == "q"
+    assert len(server.asked) == 5
+
+
+def test_patience_with_a_server_that_refuses_ends() -> None:
+    refused = Answer(429, b'{"detail": "More than it may."}', {"Retry-After": "0"})
+    with (
+        serving(refused) as (server, client),
+        pytest.raises(ApiError, match="More than it may") as caught,
+    ):
+        client.queues.create("q", {})
+    assert caught.value.status == 429
+    assert len(server.asked) == 6
+
+
 def test_repeating_ends_with_the_error() -> None:
     with (
         serving(problem(503, detail="Redis does not answer.")) as (server, client),
