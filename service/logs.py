@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from contextlib import suppress
+from typing import BinaryIO, cast
 
 import msgspec
 import structlog
@@ -40,13 +42,30 @@ def _configure_own(shared: list[Processor], *, level: int, is_text: bool) -> Non
     """Straight to the stream: the API writes a line for each request, and the way through `logging` and
     back takes several times as long as the line itself."""
     structlog.configure(
-        processors=[*shared, structlog.dev.ConsoleRenderer() if is_text else _json_line],
+        processors=[*shared, *([structlog.dev.ConsoleRenderer(), _encoded] if is_text else [_json_line])],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr)
-        if is_text
-        else structlog.BytesLoggerFactory(sys.stderr.buffer),
+        logger_factory=structlog.BytesLoggerFactory(cast("BinaryIO", Lines(sys.stderr.buffer))),
         cache_logger_on_first_use=True,
     )
+
+
+class Lines:
+    """A stream of which a line is lost that cannot be written, because a disk is full or nobody reads: who
+    said it goes on with its work."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        # Without the buffer, which would keep the line and fail again, at the latest when the process ends.
+        self._raw: BinaryIO = getattr(stream, "raw", stream)
+
+    def write(self, line: bytes) -> int:
+        rest = memoryview(line)
+        with suppress(OSError):
+            while rest:
+                rest = rest[self._raw.write(rest) :]
+        return len(line)
+
+    def flush(self) -> None:
+        """There is nothing between this and the stream."""
 
 
 def _handler_of_libraries(shared: list[Processor], *, is_text: bool) -> logging.Handler:
@@ -61,6 +80,10 @@ def _handler_of_libraries(shared: list[Processor], *, is_text: bool) -> logging.
         )
     )
     return handler
+
+
+def _encoded(_logger: WrappedLogger, _method: str, text: str) -> bytes:
+    return text.encode(errors="replace")
 
 
 def _json_line(_logger: WrappedLogger, _method: str, event: EventDict) -> bytes:

@@ -61,11 +61,12 @@ class Watch:
             self._is_over.wait(_FAULT_PAUSE_SECONDS)
 
     def _look(self, each: _Watched, now: float) -> None:
-        bound_log(each.part.log)
         if each.due is None and not each.part.is_running:
             self._plan_start(each, now)
         elif each.due is not None and now >= each.due:
             self._start(each, now)
+        # Last, since a full disk has no room for what is set aside.
+        bound_log(each.part.log)
 
     def _plan_start(self, each: _Watched, now: float) -> None:
         if now - each.started_at >= _WELL_SECONDS:

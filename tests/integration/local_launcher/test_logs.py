@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
+import resource
+import termios
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from service.operations.member_logs import list_segments, log_path, read_log, tail_log
-from tests.contract.subjects import wait_for_end
+from tests.contract.subjects import wait_for_end, wait_until
 from tests.integration.local_launcher.bench import Bench
 from workers.launchers.base import MemberKey
+from workers.launchers.local.records import Record
 
 LIMIT = 64 * 1024
 
@@ -43,6 +49,17 @@ def read_all(bench: Bench, key: MemberKey, *, limit: int) -> tuple[int, bytes]:
         offset = part.next_offset
     assert start is not None
     return start, content
+
+
+def has_copied_all(record: Record) -> bool:
+    """Nothing waits in the member's pipe, and its supervisor sleeps until something does."""
+    pipe = os.open(f"/proc/{record.member.pid}/fd/1", os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        waiting = fcntl.ioctl(pipe, termios.FIONREAD, b"\0" * 4)
+    finally:
+        os.close(pipe)
+    is_asleep = psutil.Process(record.supervisor.pid).status() == psutil.STATUS_SLEEPING
+    return waiting == b"\0" * 4 and is_asleep
 
 
 def test_both_outputs_are_kept_in_order(bench: Bench) -> None:
@@ -153,6 +170,36 @@ def test_logs_stay_when_a_generation_is_forgotten(bench: Bench) -> None:
     bench.close(key)
     bench.launcher.forget([key.of])
     assert tail_log(bench.data, key) == ["kept"]
+
+
+@pytest.mark.skipif(not hasattr(resource, "prlimit"), reason="limits of another process are Linux'")
+def test_what_is_missing_in_the_middle_is_said_where_it_is_missing(bench: Bench) -> None:
+    """A supervisor that may write no further, as on a full disk, until it may again."""
+    key = bench.run("""
+        print("before", flush=True)
+        note("limited")
+        while not Path("go").exists(): time.sleep(0.01)
+        print("lost" * 100, flush=True)
+        Path("lost").touch()
+        while not Path("again").exists(): time.sleep(0.01)
+        print("after", flush=True)
+        sys.exit(3)
+    """)
+    bench.wait_for_file("limited")
+    wait_until(lambda: tail_log(bench.data, key) == ["before"])
+    supervisor = bench.record(key).record.supervisor.pid
+    before = resource.prlimit(supervisor, resource.RLIMIT_FSIZE)
+    size = log_path(bench.data, key).stat().st_size
+    resource.prlimit(supervisor, resource.RLIMIT_FSIZE, (size, before[1]))
+    (bench.folder / "go").touch()
+    wait_until((bench.folder / "lost").exists)
+    wait_until(lambda: has_copied_all(bench.record(key).record))
+    resource.prlimit(supervisor, resource.RLIMIT_FSIZE, before)
+    (bench.folder / "again").touch()
+    seen = wait_for_end(bench.launcher, key)
+    assert (seen.exit_code, seen.detail) == (3, "output lost: File too large")
+    lines = tail_log(bench.data, key)
+    assert lines == ["before", "", "[401 bytes of output lost: File too large]", "after"]
 
 
 def test_a_full_disk_costs_output_and_not_the_member(bench: Bench) -> None:

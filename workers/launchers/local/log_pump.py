@@ -21,7 +21,7 @@ _CHUNK_BYTES = 1 << 18
 
 class LogPump:
     """From a pipe to a file, without the values in `hidden`. A disk that is full costs output, never
-    the member."""
+    the member; where something is missing the log says how much."""
 
     def __init__(self, source: int, log: Path, *, limit_bytes: int, hidden: Sequence[str] = ()) -> None:
         self._source = source
@@ -31,6 +31,7 @@ class LogPump:
         self._mask = StreamMask(hidden)
         self.failure: str | None = None
         """Why output was lost, if any was."""
+        self._lost_bytes = 0
         os.set_blocking(source, False)
         log.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._file = self._open()
@@ -57,18 +58,29 @@ class LogPump:
         os.close(self._source)
 
     def _keep(self, content: bytes) -> None:
+        if not content:
+            return
+        if self._lost_bytes:
+            note = f"\n[{self._lost_bytes} bytes of output lost: {self.failure}]\n".encode()
+            if self._write(note) < len(note):
+                self._lost_bytes += len(content)
+                return
+            self._lost_bytes = 0
+        self._lost_bytes += len(content) - self._write(content)
+
+    def _write(self, content: bytes) -> int:
+        """How much could be written."""
+        rest = memoryview(content)
         try:
-            self._write(memoryview(content))
+            while rest:
+                if self._size >= self._segment_bytes:
+                    self._turn()
+                written = os.write(self._file, rest[: self._segment_bytes - self._size])
+                self._size += written
+                rest = rest[written:]
         except OSError as error:
             self.failure = error.strerror
-
-    def _write(self, content: memoryview) -> None:
-        while content:
-            if self._size >= self._segment_bytes:
-                self._turn()
-            written = os.write(self._file, content[: self._segment_bytes - self._size])
-            self._size += written
-            content = content[written:]
+        return len(content) - len(rest)
 
     def _turn(self) -> None:
         """Begin the next segment. One rename tells a reader all: the new name says where it began."""
