@@ -55,6 +55,10 @@ test: $(STAMP) ## Run the tests (PYTEST_ARGS='-k word' to choose)
 faults: $(STAMP) ## Kill, freeze and starve a stack under load (PYTEST_ARGS to choose)
 	$(PY) -m pytest tests/faults -n 2 --dist loadgroup $(PYTEST_ARGS)
 
+.PHONY: chaos
+chaos: $(STAMP) ## Kill parts of a stack at random, 200 times (SEED= and KILLS= to choose)
+	$(PY) -m pytest -s tests/faults/test_random_kills.py --seed $(or $(SEED),new) --kills $(or $(KILLS),200)
+
 .PHONY: test-redis
 test-redis: $(STAMP) ## Run the inventory tests on a Redis server from the system
 	@if [ -x "$${MUSTER_TEST_REDIS:-/usr/bin/redis-server}" ]; then \

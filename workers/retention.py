@@ -14,6 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from service.clock import Clock
 from service.inventory.retention_stats import RetentionStats, add_retention_stats
 from service.operations.retain import drop_ended_groups, drop_old_events
+from service.points import reach
 from service.settings import Settings
 
 _log = structlog.get_logger(__name__)
@@ -52,12 +53,14 @@ class Retention:
         began_at = time.monotonic()
         stats = RetentionStats(runs=1, at=self._clock.now())
         stats.events = drop_old_events(self._engine, kept=self._kept, now=self._clock.now())
+        reach("ticker.old-events-dropped")
         stats.is_behind = True
         while not self._is_over.is_set() and time.monotonic() - began_at < self._run_seconds:
             step_at = time.monotonic()
             done = drop_ended_groups(
                 self._engine, after_id=self._after_id, kept=self._kept, now=self._clock.now()
             )
+            reach("ticker.ended-groups-dropped")
             stats.groups += done.groups
             stats.keys += done.keys
             self._after_id = done.last_id or 0
@@ -91,5 +94,6 @@ class Retention:
             )
         try:
             add_retention_stats(self._client, stats)
+            reach("ticker.retention-counted")
         except redis.RedisError as error:
             _log.debug("retention_stats_dropped", error=type(error).__name__)

@@ -37,6 +37,11 @@ from tests.e2e.stacks import Up, data_folder
 from tests.faults.trial import start
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--kills", help="how many random kills there are in a row")
+    parser.addoption("--seed", help="of the random kills; `new` draws one")
+
+
 @pytest.fixture(scope="module")
 def up() -> Iterator[Up]:
     """A stack of the module's own; it has to stop in good order."""

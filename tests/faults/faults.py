@@ -150,6 +150,11 @@ def member(up: Up, group_id: str, *, rank: int) -> psutil.Process:
     return next(process for process in mine if process.ppid() not in marked)
 
 
+def supervisor(up: Up, group_id: str, *, rank: int) -> psutil.Process:
+    """The process that keeps a member that runs."""
+    return psutil.Process(member(up, group_id, rank=rank).ppid())
+
+
 def kill_everything(up: Up) -> None:
     """SIGKILL the stack, its stores, and everything of its members, supervisors first."""
     parts = [up.identity(part) for part in (*SERVICES, *STORES)]

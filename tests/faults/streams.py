@@ -34,6 +34,8 @@ class Stream:
         self._journal = journal
         self._pause_seconds = pause_seconds
         self._is_over = threading.Event()
+        self._may_go_on = threading.Event()
+        self._may_go_on.set()
         self._thread = threading.Thread(target=self._run, name="stream")
 
     def __enter__(self) -> Self:
@@ -44,7 +46,15 @@ class Stream:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._is_over.set()
+        self.go_on()
         self._thread.join()
+
+    def rest(self) -> None:
+        """Submit nothing until `go_on`."""
+        self._may_go_on.clear()
+
+    def go_on(self) -> None:
+        self._may_go_on.set()
 
     def _run(self) -> None:
         with Client(self._address) as client:
@@ -54,6 +64,7 @@ class Stream:
                 self.submits.append(Submit(str(uuid.uuid4()), body))
                 self._send(client, self.submits[-1])
                 self._is_over.wait(self._pause_seconds)
+                self._may_go_on.wait()
 
     def _send(self, client: Client, submit: Submit) -> None:
         for _ in range(100):

@@ -14,11 +14,11 @@ from workers.stack.parts import Part
 
 _LOOK_SECONDS = 0.1
 _FIRST_PAUSE_SECONDS = 0.2
-_LONGEST_PAUSE_SECONDS = 10.0
+_LONGEST_PAUSE_SECONDS = 5.0
 #: After a fault of the watching itself, so that it does not fill the journal.
 _FAULT_PAUSE_SECONDS = 1.0
-#: Who lived so long is well again.
-_WELL_SECONDS = 30.0
+#: Who lived so long is able to work: the pauses are for those that cannot even start.
+_WELL_SECONDS = 3.0
 
 
 @dataclass

@@ -90,6 +90,7 @@ class KnownMembers:
             self._layout.record(key).unlink(missing_ok=True)
             reach("launcher.record-dropped")
             self._layout.stop_order(key).unlink(missing_ok=True)
+            reach("launcher.stop-order-dropped")
             with self._lock:
                 self._members.pop(key, None)
         for generation in {key.of for key in dropped} - {record.key.of for record in self.live()}:

@@ -1,0 +1,450 @@
+"""How each named point is reached: under load alone, or by something that the test does besides."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+import psutil
+
+from service.client import ClientError
+from tests.e2e.stacks import wait_for, wait_status
+from tests.faults import faults
+from tests.faults.crash_point import wait_frozen
+from tests.faults.trial import Trial
+from tests.faults.witness import connect
+from workers.launchers.base import GenerationKey
+from workers.launchers.local import tombstones
+from workers.launchers.local.layout import Layout
+
+Result = TypeVar("Result")
+
+#: An instant (seconds of the epoch) before anything that is kept.
+_LONG_AGO = 0
+
+
+@dataclass
+class Strike:
+    """A kill that is about to happen at `point`. What a scenario puts into `afterwards` is done when the
+    stack is back."""
+
+    trial: Trial
+    point: str
+    afterwards: list[Callable[[], object]] = field(default_factory=list)
+
+    def arm(self) -> None:
+        self.trial.point.set(self.point)
+
+    @contextmanager
+    def frozen_at(self, name: str) -> Iterator[int]:
+        """Whoever comes to `name` stands still in the block, which has to `arm`; then it goes on."""
+        self.trial.point.set(name, "freeze")
+        with self.frozen() as pid:
+            yield pid
+
+    @contextmanager
+    def frozen(self) -> Iterator[int]:
+        """As `frozen_at`, for a freeze that was set before."""
+        pid = self.trial.point.wait_struck()
+        wait_frozen(pid)
+        try:
+            yield pid
+        finally:
+            os.kill(pid, signal.SIGCONT)
+
+
+Scenario = Callable[[Strike], None]
+SCENARIOS: dict[str, Scenario] = {}
+
+
+def reaches(*points: str) -> Callable[[Scenario], Scenario]:
+    """Note that this scenario makes somebody come to each of these points."""
+
+    def note(scenario: Scenario) -> Scenario:
+        for point in points:
+            assert point not in SCENARIOS, point
+            SCENARIOS[point] = scenario
+        return scenario
+
+    return note
+
+
+# ---------------------------------------------------------------- load alone
+@reaches(
+    "api.cycle-woken",
+    "api.groups-submitted",
+    "api.groups-written",
+    "dispatcher.attempts-claimed",
+    "dispatcher.bell-heard",
+    "dispatcher.generations-closed",
+    "dispatcher.generations-forgotten",
+    "dispatcher.leader-rung",
+    "dispatcher.lease-kept",
+    "dispatcher.lease-renewed",
+    "dispatcher.members-launched",
+    "dispatcher.members-listed",
+    "dispatcher.pass-recorded",
+    "file.drafted",
+    "file.linked",
+    "launcher.folders-made",
+    "launcher.generations-forbidden",
+    "launcher.orders-sent",
+    "launcher.over-forbidden",
+    "launcher.port-chosen",
+    "launcher.port-dropped",
+    "launcher.record-dropped",
+    "launcher.stop-order-dropped",
+    "launcher.tombstone-written",
+    "spawner.orders-received",
+    "spawner.supervisor-forked",
+    "supervisor.command-executed",
+    "supervisor.end-seen",
+    "supervisor.end-written",
+    "supervisor.member-forked",
+    "supervisor.member-recorded",
+    "supervisor.no-tombstone-seen",
+    "supervisor.start-noted",
+    "supervisor.start-reported",
+    "wake.marked",
+    "worker.bell-emptied",
+    "worker.bell-heard",
+    "worker.committed",
+    "worker.cycle-written",
+    "worker.cycles-counted",
+    "worker.dispatchers-rung",
+    "worker.lease-renewed",
+    "worker.places-released",
+    "worker.published",
+    "worker.reserved",
+    "worker.wake-deleted",
+)
+def groups_stream_in(strike: Strike) -> None:
+    strike.arm()
+
+
+# ---------------------------------------------------------------- starts and stops
+@reaches(
+    "worker.epoch-raised",
+    "worker.first-job-enqueued",
+    "worker.incarnation-written",
+    "worker.lease-taken",
+    "worker.ledger-switched",
+)
+def a_worker_starts(strike: Strike) -> None:
+    _restart(strike, "worker")
+
+
+@reaches(
+    "dispatcher.lease-taken",
+    "dispatcher.nodes-registered",
+    "dispatcher.pool-ensured",
+    "launcher.spawner-started",
+)
+def a_dispatcher_starts(strike: Strike) -> None:
+    _restart(strike, "dispatcher")
+
+
+@reaches("ticker.ended-groups-dropped", "ticker.old-events-dropped", "ticker.retention-counted")
+def a_ticker_starts(strike: Strike) -> None:
+    _restart(strike, "ticker")
+
+
+@reaches("ticker.job-enqueued")
+def no_job_waits_for_a_while(strike: Strike) -> None:
+    strike.arm()
+    strike.trial.stream.rest()
+    strike.afterwards.append(strike.trial.stream.go_on)
+
+
+@reaches("worker.lease-given-up")
+def a_worker_is_told_to_stop(strike: Strike) -> None:
+    strike.arm()
+    os.kill(strike.trial.up.identity("worker").pid, signal.SIGTERM)
+
+
+@reaches("api.admin-key-drafted", "api.admin-key-stored", "api.admin-key-written")
+def an_api_starts_without_the_admins_key(strike: Strike) -> None:
+    (strike.trial.up.data / "admin.key").unlink()
+    _restart(strike, "api")
+
+
+def _restart(strike: Strike, part: str) -> None:
+    strike.arm()
+    os.kill(strike.trial.up.identity(part).pid, signal.SIGKILL)
+
+
+# ---------------------------------------------------------------- what users ask for
+@reaches("api.change-written", "api.group-cancelled")
+def a_running_gang_is_cancelled(strike: Strike) -> None:
+    group = strike.trial.run(strike.trial.journal.long_gang(2, name="cancelled"), "Cancelled")
+    strike.arm()
+    _insist(lambda: strike.trial.client.cancel(group))
+
+
+@reaches("api.dispatchers-rung", "dispatcher.members-told", "launcher.stop-ordered")
+def a_running_gang_is_cancelled_for_good(strike: Strike) -> None:
+    a_running_gang_is_cancelled(strike)
+
+
+@reaches("api.member-cancelled")
+def a_member_is_cancelled(strike: Strike) -> None:
+    body = strike.trial.journal.independent(3, seconds=2.0, name="one is cancelled")
+    group = strike.trial.submit(body, "Succeeded", "Cancelled")
+    strike.arm()
+    _insist(lambda: strike.trial.client.members(group).cancel(1))
+
+
+@reaches("api.group-held")
+def a_group_is_held(strike: Strike) -> None:
+    group = strike.trial.submit(strike.trial.journal.gang(5, name="held"))
+    strike.arm()
+    _insist(lambda: strike.trial.client.hold(group))
+    strike.afterwards.append(lambda: strike.trial.client.release(group))
+
+
+@reaches("api.group-released")
+def a_group_is_released(strike: Strike) -> None:
+    group = strike.trial.submit(strike.trial.journal.gang(5, name="held"))
+    strike.trial.client.hold(group)
+    strike.arm()
+    _insist(lambda: strike.trial.client.release(group))
+
+
+@reaches("api.key-created", "api.key-revoked")
+def a_key_is_made_and_revoked(strike: Strike) -> None:
+    made = strike.trial.client.keys.create(f"user-{uuid.uuid4().hex}")
+    strike.arm()
+    with suppress(ClientError):
+        strike.trial.client.keys.create(f"user-{uuid.uuid4().hex}")
+    with suppress(ClientError):
+        strike.trial.client.keys.revoke(made.id)
+
+
+@reaches("api.queue-changed", "api.queue-created", "api.queue-deleted")
+def a_queue_comes_and_goes(strike: Strike) -> None:
+    queues, name = strike.trial.client.queues, f"queue-{uuid.uuid4().hex}"
+    strike.arm()
+    with suppress(ClientError):  # it was made, and nobody heard of it
+        queues.create(name, {})
+    _insist(lambda: queues.update(name, {"limit": {"H100-80GB": 4}}))
+    with suppress(ClientError):
+        queues.delete(name)
+
+
+@reaches("store.rows-copied")
+def a_batch_is_submitted(strike: Strike) -> None:
+    trial, key = strike.trial, str(uuid.uuid4())
+    bodies = [trial.journal.gang(1, seconds=0.01, name="one of many") for _ in range(20)]
+    strike.arm()
+    made = _insist(lambda: trial.client.submit_batch(bodies, key=key))
+    for group in made:
+        trial.expect(group.id)
+
+
+@reaches("api.node-cordoned", "api.node-uncordoned")
+def a_node_is_cordoned(strike: Strike) -> None:
+    nodes = strike.trial.client.nodes
+    (node,) = nodes.list()
+    strike.afterwards.append(lambda: nodes.uncordon(node.name))
+    strike.arm()
+    _insist(lambda: nodes.cordon(node.name))
+    _insist(lambda: nodes.uncordon(node.name))
+
+
+@reaches("api.node-drained", "dispatcher.drained-evicted")
+def a_node_is_drained(strike: Strike) -> None:
+    nodes = strike.trial.client.nodes
+    (node,) = nodes.list()
+    strike.afterwards.append(lambda: nodes.uncordon(node.name))
+    strike.arm()
+    _insist(lambda: nodes.drain(node.name, deadline=0))
+
+
+# ---------------------------------------------------------------- members and what keeps them
+@reaches("launcher.abandoned-ended", "launcher.abandoned-killed")
+def a_supervisor_is_killed(strike: Strike) -> None:
+    wait_status(strike.trial.client, strike.trial.across, "Running")
+    strike.arm()
+    faults.supervisor(strike.trial.up, strike.trial.across, rank=1).kill()
+
+
+@reaches("launcher.closed-killed")
+def a_gang_is_cancelled_whose_supervisor_is_frozen(strike: Strike) -> None:
+    group = _run_with_frozen_supervisor(strike)
+    strike.arm()
+    strike.trial.client.cancel(group)
+
+
+@reaches("launcher.closed-ended")
+def nobody_else_sees_that_a_frozen_supervisor_is_killed(strike: Strike) -> None:
+    group = _run_with_frozen_supervisor(strike)
+    spawner = faults.spawner(strike.trial.up)
+    strike.trial.point.set("launcher.closed-killed", "freeze")
+    strike.trial.client.cancel(group)
+    with strike.frozen():
+        # It would tell of the end of a supervisor.
+        spawner.suspend()
+        strike.afterwards.append(spawner.resume)
+        strike.arm()
+
+
+def _run_with_frozen_supervisor(strike: Strike) -> str:
+    body = strike.trial.journal.long_gang(2, name="frozen") | {"checkpoint": {"grace": "1s"}}
+    group = strike.trial.run(body, "Cancelled")
+    faults.supervisor(strike.trial.up, group, rank=0).suspend()
+    return group
+
+
+@reaches("supervisor.log-begun", "supervisor.log-set-aside")
+def a_member_says_more_than_its_log_holds(strike: Strike) -> None:
+    strike.arm()
+    strike.trial.submit(strike.trial.journal.talkative_gang(2, lines=4000))
+
+
+@reaches("supervisor.record-taken-back")
+def a_generation_is_closed_before_its_record_is_written(strike: Strike) -> None:
+    trial = strike.trial
+    with strike.frozen_at("supervisor.member-forked"):
+        with connect(trial.up.data) as conn:
+            claimed = conn.execute(
+                "SELECT unit_id, attempt, generation FROM attempts WHERE dispatch = 'Claimed'"
+            ).fetchall()
+        _forbid(trial, *(GenerationKey(*key) for key in claimed))
+        strike.arm()
+
+
+@reaches("worker.alarm-rung")
+def a_refused_launch_is_tried_again_later(strike: Strike) -> None:
+    trial = strike.trial
+    body = trial.journal.gang(2, name="refused once")
+    group = trial.submit(body)
+    trial.client.hold(group)
+    with connect(trial.up.data) as conn:
+        found = conn.execute(
+            "SELECT u.id, u.attempt FROM units u JOIN groups g ON g.id = u.group_id WHERE g.public_id = %s",
+            [group],
+        ).fetchone()
+    assert found is not None
+    _forbid(trial, GenerationKey(found[0], found[1], 1))
+    strike.arm()
+    trial.client.release(group)
+
+
+@reaches("launcher.old-logs-dropped", "launcher.old-tombstone-dropped")
+def what_is_old_is_swept(strike: Strike) -> None:
+    data = strike.trial.up.data
+    logs, tombstone = data / "logs" / "999999999", _layout(strike.trial).tombstone(999999999)
+    logs.mkdir()
+    tombstone.touch()
+    for old in (logs, tombstone):
+        os.utime(old, (_LONG_AGO, _LONG_AGO))
+    _restart(strike, "dispatcher")
+
+
+# ---------------------------------------------------------------- what comes between two of them
+@reaches("worker.places-given-back")
+def what_was_reserved_is_held_meanwhile(strike: Strike) -> None:
+    client = strike.trial.client
+    with strike.frozen_at("worker.reserved"):
+        waiting = [group.id for group in client.list_groups(is_waiting=True) if group.id]
+        for group in waiting:
+            client.hold(group)
+        strike.arm()
+    strike.afterwards.extend([lambda group=group: client.release(group) for group in waiting])  # type: ignore[misc]
+
+
+@reaches("worker.job-enqueued", "worker.wake-set")
+def somebody_rings_while_a_job_ends(strike: Strike) -> None:
+    with strike.frozen_at("worker.published"):
+        # Longer than a job may take, so that this is its last cycle; and groups stream in.
+        time.sleep(1.2)
+        strike.arm()
+
+
+@reaches("dispatcher.strays-forgotten")
+def ended_members_are_found_at_a_start(strike: Strike) -> None:
+    strike.trial.point.set("dispatcher.leader-rung")
+    strike.trial.point.wait_struck()
+    strike.arm()
+
+
+@reaches("dispatcher.reachability-recorded")
+def the_launcher_can_start_nothing(strike: Strike) -> None:
+    log = _layout(strike.trial).supervisor_log
+    kept = log.with_suffix(".kept")
+    log.rename(kept)
+    log.mkdir()
+
+    def mend() -> None:
+        log.rmdir()
+        kept.rename(log)
+
+    strike.afterwards.append(mend)
+    strike.arm()
+    with suppress(psutil.Error, StopIteration):
+        faults.spawner(strike.trial.up).kill()
+
+
+@reaches(
+    "dispatcher.devices-found",
+    "dispatcher.devices-lost",
+    "dispatcher.misplaced-moved",
+    "dispatcher.strays-closed",
+    "worker.devices-marked",
+)
+def a_member_sits_elsewhere_than_the_books_say(strike: Strike) -> None:
+    """As after the restore of an older dump (T1)."""
+    trial = strike.trial
+    group = trial.run(trial.journal.long_gang(1, name="misplaced"))
+    # Nothing more is admitted, so that a device becomes free.
+    (node,) = trial.client.nodes.list()
+    trial.client.nodes.cordon(node.name)
+    strike.afterwards.append(lambda: trial.client.nodes.uncordon(node.name))
+    wait_for(lambda: True if trial.client.inventory().gpus_held == 4 else None, "the others have ended")
+    with connect(trial.up.data) as conn, faults.gone(trial.up, "dispatcher", "worker"):
+        moved = conn.execute(_MOVE_IN_THE_BOOKS, [group]).fetchone()
+        strike.arm()
+    assert moved is not None, "no device was free"
+
+
+_MOVE_IN_THE_BOOKS = """
+    WITH unit AS (SELECT u.id FROM units u JOIN groups g ON g.id = u.group_id WHERE g.public_id = %s),
+    free AS (
+        SELECT node_id, max(device) AS device FROM devices
+        WHERE (node_id, device) NOT IN (SELECT node_id, device FROM held_devices) GROUP BY node_id
+    ),
+    held AS (
+        UPDATE held_devices h SET device = free.device FROM free, unit
+        WHERE h.unit_id = unit.id AND h.node_id = free.node_id RETURNING h.unit_id, h.device
+    )
+    UPDATE attempts a SET places = jsonb_set(a.places, '{0,3}', jsonb_build_array(held.device))
+    FROM held WHERE a.unit_id = held.unit_id RETURNING a.places
+"""
+
+
+# ---------------------------------------------------------------- helpers
+def _insist(ask: Callable[[], Result]) -> Result:
+    """Ask again while the API is away: it may be what is killed."""
+
+    def once() -> Result | None:
+        try:
+            return ask()
+        except ClientError:
+            return None
+
+    return wait_for(once, "the API answers")
+
+
+def _layout(trial: Trial) -> Layout:
+    return Layout(trial.up.data / "launcher")
+
+
+def _forbid(trial: Trial, *keys: GenerationKey) -> None:
+    """Close generations as a dispatcher would that the books know nothing of."""
+    tombstones.forbid(_layout(trial), keys)

@@ -1,0 +1,81 @@
+"""At every named point of the product somebody is killed by SIGKILL, under load; then section 13 holds.
+
+The points are read from the source: one that no scenario reaches fails here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests import servers
+from tests.e2e.stacks import Up, data_folder, wait_for
+from tests.faults import faults
+from tests.faults.crash_point import wait_killed
+from tests.faults.points_in_source import find_points, point_names
+from tests.faults.scenarios import SCENARIOS, Strike
+from tests.faults.trial import load_on, start
+
+#: Who comes to the points that are named after another part of the code.
+_PART = {"launcher": "dispatcher", **{part: part for part in faults.SERVICES}}
+
+#: Names that more than one place has, each with its reason. There is none.
+_TWICE: dict[str, str] = {}
+
+
+@pytest.fixture(scope="module")
+def up() -> Iterator[Up]:
+    """One stack for many points, in which logs are small and a refused launch is soon tried again."""
+    with servers.server_folder() as folder, data_folder(folder) as data:
+        stack = start(data, MUSTER_LOG_LIMIT_BYTES="65536", MUSTER_DISPATCH_BACKOFF_SECONDS="1")
+        yield stack
+        assert stack.stop() == 0
+
+
+def test_every_point_has_a_literal_name_of_its_own() -> None:
+    points = find_points()
+    assert len(points) > 50
+    assert [point.place for point in points if point.name is None] == []
+    twice = {name for name, times in Counter(point.name for point in points).items() if times > 1}
+    assert twice == _TWICE.keys()
+
+
+def test_every_point_has_a_scenario_that_reaches_it() -> None:
+    assert set(point_names()) == SCENARIOS.keys()
+
+
+@pytest.mark.timeout(120)
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "point",
+    [
+        pytest.param(name, marks=pytest.mark.xdist_group(f"points-{index % 2}"))
+        for index, name in enumerate(point_names())
+    ],
+)
+def test_a_kill_at_the_point_harms_nothing(up: Up, tmp_path: Path, point: str) -> None:
+    with load_on(up, tmp_path, pause_seconds=0.08) as trial:
+        strike = Strike(trial, point)
+        try:
+            SCENARIOS[point](strike)
+            pid = trial.point.wait_struck()
+            wait_killed(pid)
+            part = _PART.get(point.partition(".")[0])
+            if part is not None:
+                wait_for(lambda: _is_again(up, part, pid), f"{part} is started again")
+        finally:
+            trial.point.clear()
+            for undo in strike.afterwards:
+                undo()
+
+
+def _is_again(up: Up, part: str, killed: int) -> bool | None:
+    try:
+        present = up.identity(part)
+    except (OSError, ValueError):
+        return None
+    return True if present.pid != killed and psutil.pid_exists(present.pid) else None
