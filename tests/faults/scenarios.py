@@ -238,6 +238,19 @@ def a_queue_comes_and_goes(strike: Strike) -> None:
 
 
 @reaches("store.rows-copied")
+def a_group_of_many_pieces_is_cancelled(strike: Strike) -> None:
+    client = strike.trial.client
+    group = strike.trial.submit(
+        strike.trial.journal.independent(40, name="in pieces"), "Cancelled", "Succeeded"
+    )
+    client.hold(group)
+    for member in range(20, 40, 2):
+        client.members(group).cancel(member)
+    strike.arm()
+    _insist(lambda: client.cancel(group))
+
+
+@reaches("store.lines-copied")
 def a_batch_is_submitted(strike: Strike) -> None:
     trial, key = strike.trial, str(uuid.uuid4())
     bodies = [trial.journal.gang(1, seconds=0.01, name="one of many") for _ in range(20)]
@@ -406,7 +419,7 @@ def a_member_sits_elsewhere_than_the_books_say(strike: Strike) -> None:
     (node,) = trial.client.nodes.list()
     trial.client.nodes.cordon(node.name)
     strike.afterwards.append(lambda: trial.client.nodes.uncordon(node.name))
-    wait_for(lambda: True if trial.client.inventory().gpus_held == 4 else None, "the others have ended")
+    _wait_until_only_these_hold(trial, 4)
     with connect(trial.up.data) as conn, faults.gone(trial.up, "dispatcher", "worker"):
         moved = conn.execute(_MOVE_IN_THE_BOOKS, [group]).fetchone()
         strike.arm()
@@ -439,6 +452,10 @@ def _insist(ask: Callable[[], Result]) -> Result:
             return None
 
     return wait_for(once, "the API answers")
+
+
+def _wait_until_only_these_hold(trial: Trial, gpus: int) -> None:
+    wait_for(lambda: True if trial.client.inventory().gpus_held == gpus else None, "the others have ended")
 
 
 def _layout(trial: Trial) -> Layout:

@@ -1,4 +1,4 @@
-"""Crash points: said by a variable, or by a file that can come while processes run."""
+"""Crash points: said by a variable, or by a file that can come while processes run; and their list."""
 
 from __future__ import annotations
 
@@ -6,11 +6,17 @@ import os
 import signal
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from service.points import VARIABLE, Order
+from tests.faults.points_in_source import find_points, point_names
+from tests.faults.scenarios import SCENARIOS
+
+#: Names that more than one place has, each with its reason. There is none.
+_TWICE: dict[str, str] = {}
 
 _REACHES = """
 import sys
@@ -79,3 +85,15 @@ def test_of_a_file_one_process_takes_note(tmp_path: Path) -> None:
 def test_what_cannot_be_understood_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=VARIABLE):
         Order.parse(text)
+
+
+def test_every_point_has_a_literal_name_of_its_own() -> None:
+    points = find_points()
+    assert len(points) > 50
+    assert [point.place for point in points if point.name is None] == []
+    twice = {name for name, times in Counter(point.name for point in points).items() if times > 1}
+    assert twice == _TWICE.keys()
+
+
+def test_every_point_has_a_scenario_that_reaches_it() -> None:
+    assert set(point_names()) == SCENARIOS.keys()
