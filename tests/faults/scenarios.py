@@ -317,7 +317,7 @@ def _run_with_frozen_supervisor(strike: Strike) -> str:
 @reaches("supervisor.log-begun", "supervisor.log-set-aside")
 def a_member_says_more_than_its_log_holds(strike: Strike) -> None:
     strike.arm()
-    strike.trial.submit(strike.trial.journal.talkative_gang(2, lines=4000))
+    strike.trial.submit(strike.trial.journal.doing(f"yes {'x' * 99} | head -n 4000", members=2))
 
 
 @reaches("supervisor.record-taken-back")
