@@ -20,6 +20,8 @@ from service.points import reach
 CYCLES = "cycles"
 RUN_CYCLES = "workers.tasks.run_cycles"
 
+#: What the cycles' bell says: places were freed, or anything else.
+FREED, LOOK = b"freed", b"look"
 #: A bell says "look"; nobody needs to be told that more than a few times.
 _BELL_LENGTH = 4
 #: A failed job is of no use; what it would have done the next one does.
@@ -29,10 +31,11 @@ _WAKE_SCRIPT = files("service.inventory").joinpath("lua", "wake.lua").read_text(
 _WAKE_DIGEST = hashlib.sha1(_WAKE_SCRIPT.encode(), usedforsecurity=False).hexdigest()
 
 
-def wake_cycles(client: redis.Redis) -> bool:
+def wake_cycles(client: redis.Redis, *, frees: bool = False) -> bool:
     """Have a cycle look at what was just committed. A job is enqueued only if none is on its way;
-    True if one was. Raises redis errors: the ticker makes up for a lost wake-up."""
-    arguments = (3, CYCLES_DIRTY, CYCLES_BELL, CYCLES_WAKE, _BELL_LENGTH)
+    True if one was. `frees`: places were given back, which a resting worker does not let wait (J2).
+    Raises redis errors: the ticker makes up for a lost wake-up."""
+    arguments = (3, CYCLES_DIRTY, CYCLES_BELL, CYCLES_WAKE, _BELL_LENGTH, FREED if frees else LOOK)
     try:
         is_first = client.evalsha(_WAKE_DIGEST, *arguments)
     except NoScriptError:

@@ -55,7 +55,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     lease_seconds: float = 10.0
     #: A cycle that takes longer loses its lease.
     cycle_bound_seconds: float = 60.0
-    #: Rest after a cycle that admitted nothing (J2).
+    #: Rest after a cycle that admitted nothing (J2), unless places are given back meanwhile.
     cycle_rest_seconds: float = 0.015
     #: How long one job runs cycles while changes keep coming (J1).
     cycle_job_seconds: float = 1.0

@@ -53,7 +53,7 @@ def run(settings: Settings) -> None:
 
     def ring_leader() -> None:
         try:
-            wake_cycles(client)
+            wake_cycles(client, frees=True)
             reach("dispatcher.leader-rung")
         except redis.RedisError as error:
             _log.warning("wake_up_dropped", error=type(error).__name__)

@@ -18,12 +18,13 @@ from service.points import reach
 from service.settings import Settings
 from workers.admission import TROUBLE, CycleResult, Leader
 from workers.alarm import Alarm
+from workers.bell import Bell
 
 _log = structlog.get_logger(__name__)
 
 #: How long a job that has nothing to do waits for the bell before it ends.
 _BELL_SECONDS = 0.1
-#: Cycles that did nothing are counted together, at most so often.
+#: Cycles are counted together, and told at most so often, or at the end of a job that admitted anything.
 _STATS_SECONDS = 5.0
 
 
@@ -39,6 +40,7 @@ class CycleTask:
         self._leader = leader
         self._client = client
         self._settings = settings
+        self._bell = Bell(client, CYCLES_BELL)
         self._stats = CycleStats()
         self._counted_at = time.monotonic()
         # The end of a backoff is nobody's change, so nobody else rings for it.
@@ -51,6 +53,8 @@ class CycleTask:
         except TROUBLE as error:
             _log.warning("cycles_interrupted", error=type(error).__name__)
             self.is_over = True
+        if self.is_over:
+            self._bell.close()
         self._alarm.set(None if self.is_over else self._leader.seconds_to_wake())
 
     def _run(self) -> None:
@@ -69,9 +73,10 @@ class CycleTask:
             if time.monotonic() >= ends_at:
                 break
             if result.admitted == 0:
-                time.sleep(self._settings.cycle_rest_seconds)  # J2
-            if result.is_settled and self._dirty() == seen and not self._is_rung():
+                self._rest()
+            if result.is_settled and self._dirty() == seen and self._bell.wait(_BELL_SECONDS) is None:
                 break
+        self._tell_stats()
         # 4. From here on wake-ups enqueue a job; those that came before this line are looked for.
         self._client.delete(CYCLES_WAKE)
         reach("worker.wake-deleted")
@@ -80,31 +85,46 @@ class CycleTask:
             jobs.enqueue_cycles(self._client)
             reach("worker.job-enqueued")
 
+    def _listen(self) -> int:
+        """The count of wake-ups as it stands; rings of before are of no use any more."""
+        self._bell.forget()
+        with self._client.pipeline(transaction=False) as pipe:
+            pipe.delete(CYCLES_BELL)
+            pipe.get(CYCLES_DIRTY)
+            _, dirty = pipe.execute()
+        return int(dirty or 0)
+
+    def _rest(self) -> None:
+        """J2: submissions that cannot be admitted yet need no cycle each. Who has freed places is not
+        kept waiting."""
+        ends_at = time.monotonic() + self._settings.cycle_rest_seconds
+        while (left := ends_at - time.monotonic()) > 0:
+            if self._bell.wait(left) == jobs.FREED:
+                return
+
     def _wake(self) -> None:
         # A ring that is lost costs one tick, like any other.
         with suppress(redis.RedisError):
             jobs.wake_cycles(self._client)
-            reach("worker.alarm-rung")
 
     def _timed_cycle(self) -> CycleResult:
         began_at = time.monotonic()
         result = self._leader.run_cycle()
         now = time.monotonic()
         self._stats.count(now - began_at, admitted=result.admitted, waiting=result.waiting)
-        if result.admitted or now - self._counted_at > _STATS_SECONDS:
-            add_cycle_stats(self._client, self._stats)
-            reach("worker.cycles-counted")
-            self._stats, self._counted_at = CycleStats(), now
+        if now - self._counted_at > _STATS_SECONDS:
+            self._tell_stats()
         return result
+
+    def _tell_stats(self) -> None:
+        """Quiet cycles are not worth a word each."""
+        now = time.monotonic()
+        if self._stats.admitted or now - self._counted_at > _STATS_SECONDS:
+            add_cycle_stats(self._client, self._stats)
+            self._stats, self._counted_at = CycleStats(), now
 
     def _dirty(self) -> int:
         return int(self._client.get(CYCLES_DIRTY) or 0)
-
-    def _is_rung(self) -> bool:
-        is_rung = self._client.blpop([CYCLES_BELL], timeout=_BELL_SECONDS) is not None
-        if is_rung:
-            reach("worker.bell-heard")
-        return is_rung
 
 
 class UnknownTask(Exception):
