@@ -12,41 +12,51 @@ import msgspec
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Durations in seconds. The environment variable of a field is MUSTER_ and its name in capitals."""
 
+    #: PostgreSQL, as SQLAlchemy names it. The worker needs a direct connection, without a pooler between.
     database_url: str = "postgresql+psycopg://muster@127.0.0.1:5432/muster"
+    #: Redis or Valkey: `redis://`, `rediss://` or `unix://`.
     redis_url: str = "redis://127.0.0.1:6379/0"
     #: Logs of members, the launcher's records and keys made at first start.
     data: Path = Path("/var/lib/muster")
     #: Where processes leave their signs of life, for `muster health`: a folder of this machine or container
     #: alone. Else `run/health` in the data folder.
     runtime: Path | None = None
+    #: The address that the API listens on.
     host: str = "127.0.0.1"
+    #: The API's port; 0 lets the system choose.
     port: int = 8420
     #: 32 bytes, url-safe base64: encrypts secrets. Else a file `secret.key` in the data folder.
     secret_key: str | None = None
     #: The admin's key. Else made at first start in `admin.key` in the data folder.
     api_key: str | None = None
+    #: `json`, `text`, or `auto`: text at a terminal, else JSON.
     log_format: str = "auto"
+    #: DEBUG, INFO, WARNING or ERROR.
     log_level: str = "INFO"
 
     #: Connections, and threads, of one API process.
     api_pool_size: int = 16
-    #: Event streams and followed logs open at once in one API process, of all users and of one; more get 429.
+    #: Event streams and followed logs open at once in one API process; more get 429.
     max_streams: int = 1024
+    #: The same of one user.
     max_streams_per_user: int = 600
-    #: Requests that one key may send in a second, and at once after a pause, to one API process; more get
-    #: 429. A body counts as one more for each 64 KiB. 0: no limit.
+    #: Requests that one key may send in a second to one API process; more get 429. A body counts as one
+    #: more for each 64 KiB. 0: no limit.
     key_requests_per_second: float = 5000.0
+    #: How many of them may come at once after a pause.
     key_requests_burst: int = 10_000
-    #: The same of one address for requests without a key or with a wrong one.
+    #: Requests without a key, or with a wrong one, that one address may send in a second.
     wrong_keys_per_second: float = 10.0
+    #: How many of them may come at once after a pause.
     wrong_keys_burst: int = 100
     #: Addresses of proxies, separated by commas, that are believed about whom a request comes from
     #: (X-Forwarded-For).
     trusted_proxies: str = ""
     #: Connections of clients to one API process. Beyond them one on which nothing is asked is closed.
     max_connections: int = 4096
-    #: A request's head, and then its body, have to come within this; else 408.
+    #: A request's head has to come within this; else 408.
     request_head_seconds: float = 10.0
+    #: Its body has to come within this; else 408.
     request_body_seconds: float = 30.0
     #: A client that takes nothing of its answer or stream for so long is cut off.
     unread_answer_seconds: float = 30.0
@@ -66,17 +76,19 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     #: The dispatcher looks at everything this often, also when nobody rings.
     dispatcher_poll_seconds: float = 1.0
 
-    #: What a dispatcher serves: one pool, by the launcher `local` or `simulated`. `levels`: the pool's
-    #: topology levels, outermost first, separated by commas.
+    #: The pool that a dispatcher serves.
     pool: str = "local"
+    #: By which launcher: `local` or `simulated`.
     launcher: str = "local"
+    #: The pool's topology levels, outermost first, separated by commas.
     levels: str = "host"
     #: Declared nodes, COUNTxGPUSxMODEL separated by commas (`1x8xH100-80GB`). Empty: this machine, with
     #: the GPUs that NVML shows.
     nodes: str = ""
 
-    #: Refused dispatches in all after which a group is Failed, and the wait after the first.
+    #: Refused dispatches in all after which a group is Failed.
     max_dispatches: int = 5
+    #: The wait after the first of them.
     dispatch_backoff_seconds: int = 30
     #: What survives SIGKILL for so long makes its devices lost and frees the group.
     kill_patience_seconds: float = 60.0
@@ -86,8 +98,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     #: Groups are dropped, with their events and usage, so many days after their end; 0 keeps them for
     #: ever. A group that was submitted with an Idempotency-Key stays for at least 7 days (K1).
     retention_days: Annotated[int, msgspec.Meta(ge=0)] = 30
-    #: How often the ticker looks for such groups, and how long it drops them at a stretch.
+    #: How often the ticker looks for such groups.
     retention_period_seconds: Annotated[float, msgspec.Meta(gt=0)] = 60.0
+    #: How long it drops them at a stretch.
     retention_run_seconds: Annotated[float, msgspec.Meta(gt=0)] = 5.0
 
 
