@@ -73,6 +73,10 @@ openapi: $(STAMP) ## Write openapi/openapi.json from the code
 	@$(PY) -m service.api.openapi > openapi/openapi.json.new
 	@mv openapi/openapi.json.new openapi/openapi.json
 
+.PHONY: docs
+docs: $(STAMP) ## Write the table of settings in docs/operations.md from the code
+	@PYTHONPATH=. $(PY) scripts/settings_table.py
+
 .PHONY: migrate
 migrate: $(STAMP) ## Bring the database of MUSTER_DATABASE_URL to the newest schema
 	@$(VENV)/bin/muster migrate

@@ -184,7 +184,7 @@ class EventHub:
                 {(each.group_id, each.last_id) for each in behind},
             )
         except SQLAlchemyError as error:
-            _log.warning("event streams wait for postgresql", error=type(error).__name__)
+            _log.warning("event_streams_wait", error=type(error).__name__)
             await self._in_thread(self._reader.drop_connection)
             await asyncio.sleep(_RETRY_SECONDS)
             return

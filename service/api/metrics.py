@@ -18,6 +18,7 @@ from service.operations.measure import Measurements
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 _FRESH_SECONDS = 1.0
+_SHARE = 0.05
 
 
 class RequestTimes:
@@ -47,8 +48,8 @@ class RequestTimes:
 
 
 class Scrapes:
-    """Measures at most once a second and never twice at the same time: anybody may ask, and asking
-    must not cost more than that."""
+    """Measures at most once a second, never twice at the same time, and never more than a small share of
+    the time: anybody may ask, and what was measured is then as old as that makes it."""
 
     def __init__(self, measure: Callable[[], bytes]) -> None:
         self._measure = measure
@@ -58,9 +59,11 @@ class Scrapes:
 
     def text(self) -> bytes:
         with self._lock:
-            if time.monotonic() >= self._until:
+            began_at = time.monotonic()
+            if began_at >= self._until:
                 self._text = self._measure()
-                self._until = time.monotonic() + _FRESH_SECONDS
+                now = time.monotonic()
+                self._until = now + max(_FRESH_SECONDS, (now - began_at) / _SHARE)
             return self._text
 
 

@@ -36,6 +36,8 @@ COMMANDS = {
     "audit": f"{_COMMANDS}.audit:audit",
     "up": f"{_COMMANDS}.up:up",
     "down": f"{_COMMANDS}.down:down",
+    "backup": f"{_COMMANDS}.backup:backup",
+    "restore": f"{_COMMANDS}.backup:restore",
     "api": f"{_COMMANDS}.processes:api",
     "worker": f"{_COMMANDS}.processes:worker",
     "dispatcher": f"{_COMMANDS}.processes:dispatcher",
@@ -53,7 +55,10 @@ click.rich_click.COMMAND_GROUPS = {
             "commands": ["submit", "run", "list", "show", "why", "logs", "cancel", "hold", "release"],
         },
         {"name": "Queues, nodes and keys", "commands": ["queues", "nodes", "inventory", "audit", "keys"]},
-        {"name": "This machine", "commands": ["up", "down", "version", "completion"]},
+        {
+            "name": "This machine",
+            "commands": ["up", "down", "backup", "restore", "version", "completion"],
+        },
         {
             "name": "Single processes",
             "commands": ["api", "worker", "dispatcher", "ticker", "migrate", "health"],

@@ -28,11 +28,10 @@ from service.store.measure_rows import (
     read_admit_seconds,
     read_ends,
     read_gpus,
-    read_groups,
     read_live,
     read_release_seconds,
     read_start_seconds,
-    read_waits,
+    read_unended,
 )
 from service.store.turnover_rows import read_turnover_seconds
 
@@ -86,8 +85,8 @@ def measure(engine: Engine, redis: Redis, *, now: datetime) -> Measurements:
 def _measure_store(conn: Connection, found: Measurements, *, now: datetime) -> list[int]:
     since = now - WINDOW
     found.gpus = read_gpus(conn)
-    found.waits = read_waits(conn)
-    found.groups = read_groups(conn)
+    unended = read_unended(conn)
+    found.waits, found.groups = unended.waits, unended.groups
     found.live_units = read_live(conn)
     found.ends = read_ends(conn, since=since)
     found.leases = list_leases(conn)

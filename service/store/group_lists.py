@@ -52,9 +52,7 @@ _WAITS = (
     "EXISTS (SELECT FROM units u WHERE u.group_id = g.id AND u.status = 'Pending' AND u.ended_at IS NULL)"
 )
 _RANKED = " ".join(f"WHEN bool_or(u.status = '{status}') THEN '{status}'" for status in GROUP_RANK)
-#: The status of a group, over its units `u`.
-GROUP_STATUS = f"CASE {_RANKED} END"
-_STATUS = f"(SELECT {GROUP_STATUS} FROM units u WHERE u.group_id = g.id)"  # noqa: S608
+_STATUS = f"(SELECT CASE {_RANKED} END FROM units u WHERE u.group_id = g.id)"  # noqa: S608
 _OWN = "(g.tenant = :viewer_tenant AND g.owner = :viewer_user)"
 _OWN_OR_WAITING = f"({_OWN} OR ({_WAITS} AND (q.tenant IS NULL OR q.tenant = :viewer_tenant)))"
 _ORDERS = {

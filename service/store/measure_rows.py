@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy import Connection, text
 
-from service.store.group_lists import GROUP_STATUS
+from service.domain.status import GROUP_RANK, Status
 
 #: Latencies are taken from the newest events, and no more of them: the read does not grow with history.
 _NEWEST = "SELECT * FROM events ORDER BY id DESC LIMIT 20000"
@@ -48,16 +49,28 @@ def read_gpus(conn: Connection) -> tuple[GpuCount, ...]:
     return tuple(GpuCount(model=row.model, held=row.held, free=row.free, lost=row.lost) for row in rows)
 
 
-def read_waits(conn: Connection) -> tuple[QueueWait, ...]:
-    """Queues in which something waits, the longest wait first."""
-    rows = conn.execute(
-        text(
-            "SELECT q.name, count(DISTINCT g.id) AS groups, min(g.submitted_at) AS oldest_at"
-            " FROM units u JOIN groups g ON g.id = u.group_id JOIN queues q ON q.id = g.queue_id"
-            " WHERE u.status = 'Pending' AND u.ended_at IS NULL GROUP BY q.name ORDER BY 3"
-        )
-    )
-    return tuple(QueueWait(queue=row.name, groups=row.groups, oldest_at=row.oldest_at) for row in rows)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Unended:
+    """What has not ended: queues in which something waits, the longest wait first, and groups by status."""
+
+    waits: tuple[QueueWait, ...]
+    groups: dict[str, int]
+
+
+def read_unended(conn: Connection) -> Unended:
+    """All groups that have not ended, in one pass."""
+    groups: Counter[str] = Counter()
+    waiting: Counter[str] = Counter()
+    oldest: dict[str, datetime] = {}
+    for row in conn.execute(_UNENDED):
+        groups[row.status] += row.groups
+        if row.oldest_at is not None:
+            waiting[row.name] += row.waiting
+            oldest[row.name] = min(row.oldest_at, oldest.get(row.name, row.oldest_at))
+    waits = [
+        QueueWait(queue=name, groups=waiting[name], oldest_at=oldest_at) for name, oldest_at in oldest.items()
+    ]
+    return Unended(waits=tuple(sorted(waits, key=lambda wait: wait.oldest_at)), groups=dict(groups))
 
 
 def read_live(conn: Connection) -> dict[str, int]:
@@ -66,19 +79,6 @@ def read_live(conn: Connection) -> dict[str, int]:
         text("SELECT u.status, count(*) AS units FROM attempts a JOIN units u ON u.id = a.unit_id GROUP BY 1")
     )
     return {row.status: row.units for row in rows}
-
-
-def read_groups(conn: Connection) -> dict[str, int]:
-    """Groups that have not ended, by status."""
-    rows = conn.execute(
-        text(
-            "SELECT status, count(*) AS groups FROM ("  # noqa: S608
-            f"  SELECT {GROUP_STATUS} AS status FROM units u"
-            "  WHERE u.ended_at IS NULL GROUP BY u.group_id"
-            ") each_group GROUP BY 1"
-        )
-    )
-    return {row.status: row.groups for row in rows}
 
 
 def read_ends(conn: Connection, *, since: datetime) -> dict[str, int]:
@@ -140,3 +140,19 @@ def _seconds(conn: Connection, query: str, *, since: datetime) -> list[float]:
     return [
         max(0.0, float(seconds)) for seconds in conn.execute(text(newest + query), {"since": since}).scalars()
     ]
+
+
+#: By the first status of GROUP_RANK that one of its units has.
+_RANKS = " ".join(f"WHEN '{status}' THEN {rank}" for rank, status in enumerate(GROUP_RANK))
+_STATUSES = ", ".join(f"'{status}'" for status in GROUP_RANK)
+_PENDING = GROUP_RANK.index(Status.PENDING)
+_UNENDED = text(f"""
+    SELECT q.name, (ARRAY[{_STATUSES}])[s.rank + 1] AS status, count(*) AS groups,
+           count(*) FILTER (WHERE s.last >= {_PENDING}) AS waiting,
+           min(g.submitted_at) FILTER (WHERE s.last >= {_PENDING}) AS oldest_at
+    FROM (SELECT group_id, min(rank) AS rank, max(rank) AS last FROM (
+            SELECT group_id, CASE status {_RANKS} END AS rank FROM units WHERE ended_at IS NULL
+          ) unit GROUP BY group_id) s
+    JOIN groups g ON g.id = s.group_id JOIN queues q ON q.id = g.queue_id
+    GROUP BY q.name, s.rank
+""")  # noqa: S608

@@ -14,7 +14,7 @@ from service.domain.shape import Scheduling
 from service.store.engine import make_engine
 from service.store.group_lists import GroupFilter, count_waiting_before, list_groups
 from service.store.group_reads import GroupRow
-from service.store.measure_rows import read_waits
+from service.store.measure_rows import read_unended
 from service.store.queues import count_unended_groups
 from service.store.usage import waiting_by_queue
 from service.store.world_rows import read_all_units
@@ -76,14 +76,14 @@ def waiting_groups(conn: Connection) -> int:
 @pytest.mark.parametrize(
     ("read", "expected"),
     [
-        (lambda conn: read_waits(conn)[0].groups, WAITING),
+        (lambda conn: read_unended(conn).waits[0].groups, WAITING),
         (lambda conn: waiting_by_queue(conn)[1].groups, WAITING),
         (lambda conn: count_waiting_before(conn, last_group(), now=NOW), WAITING),
         (lambda conn: len(read_all_units(conn)[0]), WAITING),
         (lambda conn: count_unended_groups(conn, 1), WAITING),
         (waiting_groups, WAITING),
     ],
-    ids=["read_waits", "waiting_by_queue", "before", "read_all_units", "unended_groups", "list_groups"],
+    ids=["read_unended", "waiting_by_queue", "before", "read_all_units", "unended_groups", "list_groups"],
 )
 def test_ended_units_are_not_looked_at(
     engine: Engine, read: Callable[[Connection], int], expected: int

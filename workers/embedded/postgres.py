@@ -75,7 +75,7 @@ class PostgresServer:
         # 2. Places that the server's user can enter.
         user = unprivileged_user()
         _make_data_dir(data_dir, user)
-        socket_folder = choose_socket_folder(socket_dir / "postgres", _SOCKET, user=user)
+        socket_folder = socket_folder_in(socket_dir)
         programs = find_postgres(data_dir, user)
         # 3. A cluster, at the first start.
         settings = {**DEFAULT_OPTIONS, **(options or {})}
@@ -145,6 +145,11 @@ class PostgresServer:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+
+def socket_folder_in(socket_dir: Path) -> Path:
+    """The folder of the socket of a server that was, or will be, started with this `socket_dir`."""
+    return choose_socket_folder(socket_dir / "postgres", _SOCKET, user=unprivileged_user())
 
 
 def _make_data_dir(data_dir: Path, user: ServerUser) -> None:

@@ -47,11 +47,19 @@ def ticker() -> None:
 
 
 @click.command()
-def migrate() -> None:
+@click.option(
+    "--restored",
+    is_flag=True,
+    help="The database was just restored from a dump: numbers that were given out since are skipped.",
+)
+def migrate(*, restored: bool) -> None:
     """Bring the database to the newest schema."""
-    from service.store.migrate import upgrade
+    from service.store.migrate import skip_numbers, upgrade
 
-    upgrade(_prepare("migrate").database_url)
+    settings = _prepare("migrate")
+    upgrade(settings.database_url)
+    if restored:
+        skip_numbers(settings.database_url)
 
 
 def _prepare(name: str) -> Settings:
