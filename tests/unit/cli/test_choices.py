@@ -58,6 +58,8 @@ def test_every_command_that_asks_the_server_takes_json() -> None:
     here = {
         "up",
         "down",
+        "backup",
+        "restore",
         "version",
         "api",
         "worker",
