@@ -27,7 +27,9 @@ if a limit is not kept. `python -m bench NAME ...` runs some, `--scale 0.1` for 
   refuses to measure anything else.
 - The load generator, both stores and all processes share the cores.
 - "Where the time goes" lists the parts in the order in which they are spent; CPU counts a process with
-  its children.
+  its children. Shares by function and by statement are of a run of its own that is sampled, because to
+  look costs time: a function counts with all that it calls, except for what has a line of its own, and a
+  statement counts what PostgreSQL spent on planning and carrying it out.
 """
 
 
@@ -65,6 +67,8 @@ def _section(stored: Stored) -> Iterator[str]:
         yield "|---|---:|"
         yield from (f"| {part.name} | {part.value:g} {part.unit} |" for part in result.parts)
         yield ""
+    if result.limit:
+        yield f"The limit that is left: {result.limit}\n"
 
 
 def _row(figure: Figure) -> str:

@@ -31,7 +31,8 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """One run of one benchmark. `parts` says where the time goes, in the order in which it is spent."""
+    """One run of one benchmark. `parts` says where the time goes, in the order in which it is spent;
+    `limit` in words, what keeps it from being shorter."""
 
     name: str
     title: str
@@ -39,6 +40,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     parameters: dict[str, int | float | str]
     figures: list[Figure]
     parts: list[Figure] = []
+    limit: str = ""
 
 
 class Stored(msgspec.Struct, frozen=True, kw_only=True):

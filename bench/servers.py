@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -40,9 +40,12 @@ def both_stores(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 @contextmanager
-def whole_stack(folder: Path, *, nodes: str, launcher: str) -> Iterator[Stack]:
-    """Every process as shipped, ready; nothing of it lives afterwards."""
+def whole_stack(
+    folder: Path, *, nodes: str, launcher: str, more: Mapping[str, str] | None = None
+) -> Iterator[Stack]:
+    """Every process as shipped, ready; nothing of it lives afterwards. `more`: further variables."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("MUSTER_")}
+    environ |= more or {}
     data = folder / "data"
     options = StackOptions(data=data, port=0, nodes=nodes, launcher=launcher, pool="bench", environ=environ)
     stack = Stack(options)

@@ -13,12 +13,15 @@ from typing import Any
 from sqlalchemy import Engine, create_engine, text
 
 from bench.cpu import CpuMeter
+from bench.profiling import WORK, Profile, profiled_stack
 from bench.results import Figure, Result, milliseconds, quantile
 from bench.servers import require_fsync, short_folder, whole_stack
 from bench.waiting import wait_for
 from service.client import Client
+from workers.stack import Stack
 
 _NODES, _GPUS = 25, 8
+_CLUSTER = f"{_NODES}x{_GPUS}xH100-80GB"
 _PER_SECOND = 200.0
 _SECONDS = 60.0
 #: Groups that wait from the start, so that no GPU ever waits for a group to be submitted.
@@ -26,6 +29,15 @@ _AHEAD = 400
 _BATCH_SECONDS = 0.05
 #: What happens while the cluster fills is no turnover.
 _WARM_UP_SECONDS = 5.0
+_PROFILED_SECONDS = 12.0
+
+_LIMIT = (
+    "What is left between two groups is a chain: a pass of the dispatcher records the end (one fsync), the"
+    " worker rests at most 15 ms after a cycle that admitted nothing (J2), reads, decides, reserves and"
+    " commits (another), and a pass claims (a third), launches and records. Both processes are Python on"
+    " one thread, and so is all that they wait for; with two cores for them, PostgreSQL and the load, the"
+    " worker's rest and the queue for a core are most of the time, and the statements are the smaller part."
+)
 
 #: One row for each member that has run: its devices, and the instants of its life.
 _LIVES = """
@@ -46,13 +58,28 @@ class _Life:
 
 
 def run(scale: float) -> Result:
-    """On a stack of its own."""
+    """On stacks of their own: one is measured, another is looked at."""
     seconds = max(_WARM_UP_SECONDS + 3, _SECONDS * scale)
+    with short_folder() as folder, whole_stack(folder, nodes=_CLUSTER, launcher="simulated") as stack:
+        measured = _drive(stack, seconds)
+    profile = Profile(loops=WORK)
     with (
         short_folder() as folder,
-        whole_stack(folder, nodes=f"{_NODES}x{_GPUS}xH100-80GB", launcher="simulated") as stack,
-        stack.client() as client,
+        profiled_stack(folder, profile, nodes=_CLUSTER, launcher="simulated") as stack,
     ):
+        _drive(stack, min(seconds, _PROFILED_SECONDS))
+    return _result(measured, profile, seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Driven:
+    handovers: Sequence[tuple[_Life, _Life]]
+    submitted: int
+    cpu: Mapping[str, float]
+
+
+def _drive(stack: Stack, seconds: float) -> _Driven:
+    with stack.client() as client:
         engine = create_engine(stack.parts.postgres.url)
         try:
             require_fsync(engine)
@@ -60,10 +87,9 @@ def run(scale: float) -> Result:
             submitted = _stream(client, seconds)
             cpu = meter.seconds()
             wait_for(lambda: _has_settled(client), "every group has ended", seconds=120, pause=0.5)
-            handovers = list(_handovers(_lives(engine), seconds))
+            return _Driven(list(_handovers(_lives(engine), seconds)), submitted, cpu)
         finally:
             engine.dispose()
-    return _result(handovers, submitted, seconds, cpu)
 
 
 def _stream(client: Client, seconds: float) -> int:
@@ -127,9 +153,8 @@ def _between(start: datetime, end: datetime) -> float:
     return (end - start).total_seconds()
 
 
-def _result(
-    handovers: Sequence[tuple[_Life, _Life]], submitted: int, seconds: float, cpu: Mapping[str, float]
-) -> Result:
+def _result(driven: _Driven, profile: Profile, seconds: float) -> Result:
+    handovers = driven.handovers
     gaps = [_between(before.ended_at, after.running_at) for before, after in handovers]
     parts = {
         "end to recorded end": [_between(before.ended_at, before.recorded_at) for before, _ in handovers],
@@ -152,7 +177,7 @@ def _result(
             "gpus": _NODES * _GPUS,
             "groups_per_second": _PER_SECOND,
             "seconds": round(seconds, 1),
-            "submitted": submitted,
+            "submitted": driven.submitted,
             "handovers": len(handovers),
         },
         figures=[
@@ -169,7 +194,9 @@ def _result(
             ),
             *(
                 Figure(name=f"CPU of {name}", value=round(100 * used / seconds, 1), unit="% of a core")
-                for name, used in sorted(cpu.items(), key=lambda entry: -entry[1])
+                for name, used in sorted(driven.cpu.items(), key=lambda entry: -entry[1])
             ),
+            *profile.parts(),
         ],
+        limit=_LIMIT,
     )
