@@ -130,8 +130,12 @@ def find_free_port() -> int:
 def checkout(tmp_path: Path) -> Path:
     """A copy of the checkout, set up: its .venv is the one of this run."""
     venv = Path(sys.prefix)
-    if not (venv / "installed").exists():
+    stamp = venv / "installed"
+    if not stamp.exists():
         pytest.skip("this Python is not from `make setup`")
+    # Else `make` in the copy would bring this very .venv up to date, and have it point to the copy.
+    wanted = max((ROOT / name).stat().st_mtime for name in ("requirements/dev.txt", "pyproject.toml"))
+    assert stamp.stat().st_mtime >= wanted, "run `make setup` first: its pins or pyproject.toml have changed"
     copy = tmp_path / "muster"
     left_out = shutil.ignore_patterns(".git", ".venv", ".muster", ".*_cache", ".hypothesis", "__pycache__")
     shutil.copytree(ROOT, copy, ignore=left_out)
