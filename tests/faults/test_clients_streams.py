@@ -155,3 +155,29 @@ def test_streams_go_on_where_they_were_when_the_api_is_killed(up: Up, tmp_path: 
         assert_told_once_and_in_order(up, readers, name="killed")
         assert all(reader.connections >= 2 for reader in readers)
         trial.assert_unharmed()
+
+
+def test_a_life_is_told_whole_however_often_the_reader_comes_again(up: Up, tmp_path: Path) -> None:
+    """Groups that wait, run and end while each reader's connection is cut again and again."""
+    with load_on(up, tmp_path) as trial:
+        http = RawHttp(trial.client.address)
+        ids = [trial.submit(trial.journal.gang(2, seconds=0.5, name="life")) for _ in range(12)]
+        ids += [trial.submit(trial.journal.independent(6, seconds=0.3, name="life")) for _ in range(4)]
+        readers = [StreamReader(group_id) for group_id in ids]
+
+        async def run() -> None:
+            async with asyncio.timeout(120), asyncio.TaskGroup() as tasks:
+                following = [tasks.create_task(reader.follow(http)) for reader in readers]
+                number = 0
+                while not all(task.done() for task in following):
+                    await asyncio.sleep(0.02)
+                    readers[number % len(readers)].cut()
+                    number += 1
+
+        asyncio.run(run())
+        with connect(up.data) as conn:
+            recorded = {row[0]: (row[1], row[2]) for row in conn.execute(_EVENTS, ["life"])}
+        for reader in readers:
+            assert (reader.ids, reader.kinds) == recorded[reader.group_id]
+            assert reader.kinds[0] == "Submitted"
+        assert max(reader.connections for reader in readers) > 3

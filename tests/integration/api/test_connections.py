@@ -5,7 +5,9 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import select
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -14,9 +16,14 @@ from contextlib import ExitStack
 import httpx
 import psutil
 import pytest
-from sqlalchemy import create_engine, text
+from redis import Redis
+from sqlalchemy import Engine, create_engine, text
 
+from service.api.app import create_app
 from service.api.connections import MOST_HEAD_BYTES, MOST_HEADERS
+from service.api.refusals import Refused
+from service.api.server import make_server
+from service.settings import Settings
 from tests import servers
 from tests.integration.api.waiting import wait_until
 from tests.servers import Databases
@@ -296,6 +303,35 @@ def test_an_answer_that_nobody_reads_is_cut_off(api: Served, client: httpx.Clien
         grown = psutil.Process(api.process.pid).memory_info().rss - memory
         wait_until(lambda: refused(client, "unread_answer") >= before + 20, seconds=UNREAD_SECONDS + 10)
     assert grown < 20 * 20 * document
+
+
+def test_bodies_that_are_received_at_once_are_bounded_in_sum(
+    settings: Settings, engine: Engine, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("service.api.server.MAX_BODY_BYTES", 4096)  # of the sum: sixteen times as much
+    app = create_app(settings, engine=engine, redis=redis)
+    server, refusals = make_server(app, settings), app.state.refusals
+    with socket.create_server(("127.0.0.1", 0)) as listener, ExitStack() as opened:
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
+        thread.start()
+        try:
+            half = head("POST", "/v1/groups", "Content-Length: 100000") + b"x" * 1000
+            stalled = []
+            for _ in range(70):
+                stalled.append(opened.enter_context(socket.create_connection(listener.getsockname()[:2], 20)))
+                stalled[-1].sendall(half)
+            wait_until(lambda: refusals.of(Refused.BODIES) >= 5)
+            refused = [connection for connection in stalled if select.select([connection], [], [], 0)[0]]
+            assert 5 <= len(refused) <= 7
+            assert problem_of(rest_of(refused[0])) == (429, "/problems/too-many-requests")
+            for connection in stalled:
+                connection.close()
+            with httpx.Client(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}") as client:
+                key = {"Authorization": f"Bearer {KEY}"}
+                assert client.post("/v1/groups", json={"name": "g"}, headers=key).status_code == 201
+        finally:
+            server.should_exit = True
+            thread.join()
 
 
 def test_a_stop_does_not_wait_for_streams(
