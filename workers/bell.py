@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import redis
 
+from service.points import reach
+
 
 class Bell:
     """Rings of one list, on a connection of its own on which BLPOP is always under way: who waits looks
@@ -29,6 +31,7 @@ class Bell:
             self.close()
             raise
         self._is_asked = False
+        reach("worker.bell-heard")
         value: bytes = rung
         return value
 

@@ -163,9 +163,10 @@ class DispatcherLoop:
         self._lists_at = time.monotonic() + self._settings.dispatcher_poll_seconds
         try:
             publish_listing(self._client, pool_id, generations=self._dispatcher.live_generations(), at=at)
+            reach("dispatcher.members-listed")
             times, self._times = self._times, Timings()
             add_pass_stats(self._client, self._settings.pool, times=times)
-            reach("dispatcher.members-listed")
+            reach("dispatcher.passes-counted")
         except redis.RedisError as error:
             _log.debug("listing_dropped", error=type(error).__name__)
 

@@ -61,9 +61,7 @@ class CycleTask:
         ends_at = time.monotonic() + self._settings.cycle_job_seconds
         while True:
             # 1. Whoever rings from here on is heard below.
-            self._client.delete(CYCLES_BELL)
-            reach("worker.bell-emptied")
-            seen = self._dirty()
+            seen = self._listen()
             # 2. One cycle.
             result = self._timed_cycle()
             if not result.is_leader:
@@ -80,8 +78,11 @@ class CycleTask:
         # 4. From here on wake-ups enqueue a job; those that came before this line are looked for.
         self._client.delete(CYCLES_WAKE)
         reach("worker.wake-deleted")
-        if self._dirty() != seen and self._client.set(CYCLES_WAKE, 1, nx=True):
-            reach("worker.wake-set")
+        if self._dirty() == seen:
+            return
+        is_first = self._client.set(CYCLES_WAKE, 1, nx=True)
+        reach("worker.wake-set")
+        if is_first:
             jobs.enqueue_cycles(self._client)
             reach("worker.job-enqueued")
 
@@ -92,6 +93,7 @@ class CycleTask:
             pipe.delete(CYCLES_BELL)
             pipe.get(CYCLES_DIRTY)
             _, dirty = pipe.execute()
+        reach("worker.bell-emptied")
         return int(dirty or 0)
 
     def _rest(self) -> None:
@@ -106,6 +108,7 @@ class CycleTask:
         # A ring that is lost costs one tick, like any other.
         with suppress(redis.RedisError):
             jobs.wake_cycles(self._client)
+            reach("worker.alarm-rung")
 
     def _timed_cycle(self) -> CycleResult:
         began_at = time.monotonic()
@@ -121,6 +124,7 @@ class CycleTask:
         now = time.monotonic()
         if self._stats.admitted or now - self._counted_at > _STATS_SECONDS:
             add_cycle_stats(self._client, self._stats)
+            reach("worker.cycles-counted")
             self._stats, self._counted_at = CycleStats(), now
 
     def _dirty(self) -> int:

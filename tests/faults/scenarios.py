@@ -90,6 +90,7 @@ def reaches(*points: str) -> Callable[[Scenario], Scenario]:
     "dispatcher.members-launched",
     "dispatcher.members-listed",
     "dispatcher.pass-recorded",
+    "dispatcher.passes-counted",
     "file.drafted",
     "file.linked",
     "launcher.folders-made",
@@ -335,9 +336,11 @@ def a_generation_is_closed_before_its_record_is_written(strike: Strike) -> None:
 @reaches("worker.alarm-rung")
 def a_refused_launch_is_tried_again_later(strike: Strike) -> None:
     trial = strike.trial
-    body = trial.journal.gang(2, name="refused once")
-    group = trial.submit(body)
-    trial.client.hold(group)
+    (node,) = trial.client.nodes.list()
+    # So that nobody starts it before it is closed.
+    trial.client.nodes.cordon(node.name)
+    strike.afterwards.append(lambda: trial.client.nodes.uncordon(node.name))
+    group = trial.submit(trial.journal.gang(2, name="refused once"))
     with connect(trial.up.data) as conn:
         found = conn.execute(
             "SELECT u.id, u.attempt FROM units u JOIN groups g ON g.id = u.group_id WHERE g.public_id = %s",
@@ -346,7 +349,7 @@ def a_refused_launch_is_tried_again_later(strike: Strike) -> None:
     assert found is not None
     _forbid(trial, GenerationKey(found[0], found[1], 1))
     strike.arm()
-    trial.client.release(group)
+    trial.client.nodes.uncordon(node.name)
 
 
 @reaches("launcher.old-logs-dropped", "launcher.old-tombstone-dropped")
