@@ -79,3 +79,24 @@ def test_a_cancel_between_plan_and_commit_wins(admin: Client, cluster: Cluster, 
         with engine.connect() as conn:
             assert conn.execute(text("SELECT count(*) FROM held_devices")).scalar_one() == 0
     assert cluster.machines.live_members() == []
+
+
+def test_a_hold_between_plan_and_commit_wins(admin: Client, cluster: Cluster, engine: Engine) -> None:
+    """W4: it raises the version, so the commit finds another row than the one it planned with."""
+    for scheduling in ("gang", "independent"):
+        body = {"name": scheduling, "scheduling": scheduling, "members": 2, "gpus": 1}
+        group_id = admin.post("/v1/groups", json=body).json()["id"]
+        assert cluster.leader.hold_lease()
+        assert cluster.leader.read_and_plan()
+        assert cluster.leader.reserve()
+        assert admin.post(f"/v1/groups/{group_id}/hold").status_code == 200
+        cluster.leader.resume()
+        cluster.settle()
+        assert admin.get(f"/v1/groups/{group_id}").json()["status"] == "Pending"
+        with engine.connect() as conn:
+            assert conn.execute(text("SELECT count(*) FROM held_devices")).scalar_one() == 0
+        assert admin.post(f"/v1/groups/{group_id}/release").status_code == 200
+        cluster.settle()
+        assert admin.get(f"/v1/groups/{group_id}").json()["status"] == "Running"
+        assert admin.delete(f"/v1/groups/{group_id}").status_code == 202
+        cluster.settle()

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, text
 
+from service.admission.resident import World
 from service.domain.queue import Quota
 from service.domain.unit import unit_id
 from service.operations.commit import Committed, commit_admissions
@@ -15,6 +16,7 @@ from service.operations.load_world import load_changes, load_world
 from service.store.feed import _SINCE, open_snapshot, read_changes_within, read_position
 from service.store.lease import Fence
 from tests.integration.leader.site import MODEL, START, Site, admission, bump, gang, independent, submit
+from workers.admission import Leader
 
 
 def test_a_full_load_reads_configuration_units_and_shapes(site: Site, direct: Connection) -> None:
@@ -101,6 +103,47 @@ def test_a_transaction_that_began_early_and_committed_late_is_not_missed(
     changes, position = load_changes(direct, position)
     assert list(changes.pending) == [unit_id(late, 0)]
     assert not load_changes(direct, position)[0].pending
+
+
+def test_a_cycle_finds_what_was_committed_late_and_does_not_wait_for_it(
+    site: Site, engine: Engine, leader: Leader
+) -> None:
+    """W1: cycles go on past a transaction that stays open, and it needs no full load when it commits."""
+    [first] = site.submit(spec=gang(1, 4))
+    assert leader.run_cycle().admitted == 1
+    term = leader.term
+    with engine.connect() as slow:
+        transaction = slow.begin()
+        [late] = submit(slow, site.queue_id, spec=gang(1, 4))
+        for _ in range(3):
+            site.submit(spec=gang(1, 4))
+            assert leader.run_cycle().admitted == 1
+        transaction.commit()
+    site.end(unit_id(first, 0))
+    assert leader.run_cycle().admitted == 1
+    assert site.statuses()[unit_id(late, 0)] == "Admitted"
+    assert leader.term is term
+
+
+def test_what_the_feed_brings_twice_changes_nothing_the_second_time(
+    site: Site, leader: Leader, direct: Connection
+) -> None:
+    """W2: present states, which replace what the World has."""
+    starts, ends = (unit_id(group, 0) for group in site.submit(2, spec=gang(2, 2)))
+    assert leader.run_cycle().admitted == 2
+    waits = unit_id(site.submit()[0], 0)
+    changes, position = load_world(direct)
+    world = World.empty()
+    world.apply(changes)
+    site.submit(2)
+    site.end(ends)
+    site.requeue(starts)
+    site.cancel_waiting(waits)
+    changes, _ = load_changes(direct, position)
+    assert {freed.unit_id for freed in world.apply(changes)} == {starts, ends}
+    once = world.snapshot()
+    assert world.apply(changes) == ()
+    assert world.snapshot() == once
 
 
 def test_what_was_rolled_back_is_never_read(site: Site, engine: Engine, direct: Connection) -> None:
