@@ -27,6 +27,8 @@ class Talk:
     requests: int = 0
     awaited: list[Callable[[Talk], None]] = field(default_factory=list)
     is_cut: bool = False
+    unread: bytearray = field(default_factory=bytearray)
+    is_answered: bool = True
 
     def cut(self) -> None:
         """The client finds its connection closed; so does the server."""
@@ -54,6 +56,8 @@ class Line:
     """
 
     def __init__(self, target: Path, at: Path) -> None:
+        #: How often a client has waited for an answer, over all connections.
+        self.round_trips = 0
         self._target = target
         self._listener = socket.socket(socket.AF_UNIX)
         self._listener.bind(str(at))
@@ -61,6 +65,11 @@ class Line:
         self._watches: list[_Watch] = []
         self._talks: list[Talk] = []
         self._threads: list[threading.Thread] = []
+
+    def questions(self, talk: Talk, _data: bytes) -> int:
+        """How many times the client now waits for an answer: once, if it speaks after an answer."""
+        is_question, talk.is_answered = talk.is_answered, False
+        return int(is_question)
 
     def before(self, word: bytes, act: Act) -> None:
         self._watches.append(_Watch(word, act, is_after=False))
@@ -113,6 +122,7 @@ class Line:
     def _up(self, talk: Talk) -> None:
         while data := _receive(talk.client):
             talk.requests += 1
+            self.round_trips += self.questions(talk, data)
             for watch in [watch for watch in self._watches if watch.word in data]:
                 if watch.is_after:
                     talk.awaited.append(watch.act)
@@ -124,6 +134,7 @@ class Line:
 
     def _down(self, talk: Talk) -> None:
         while data := _receive(talk.server):
+            talk.is_answered = True
             while talk.awaited:
                 talk.awaited.pop()(talk)
             if talk.is_cut or not _send(talk.client, data):
@@ -165,6 +176,20 @@ class PostgresLine(Line):
         assert isinstance(host, str)
         super().__init__(Path(host) / POSTGRES_SOCKET, folder / POSTGRES_SOCKET)
         self.url = url.update_query_dict({"host": str(folder)}).render_as_string(hide_password=False)
+
+    def questions(self, talk: Talk, data: bytes) -> int:
+        """What is sent in a pipeline is answered at its end: a question ends with Sync, or is a Query."""
+        talk.unread += data
+        asked, unread = 0, talk.unread
+        while len(unread) >= 5:
+            # The first message of a connection has no type.
+            is_first = unread[0] == 0
+            size = int.from_bytes(unread[:4] if is_first else unread[1:5]) + (0 if is_first else 1)
+            if len(unread) < size:
+                break
+            asked += unread[0] in b"SQ"
+            del unread[:size]
+        return asked
 
 
 class RedisLine(Line):

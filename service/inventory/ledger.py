@@ -11,16 +11,19 @@ import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from importlib.resources import files
-from typing import TypedDict, TypeVar
+from typing import Any, TypedDict, TypeVar
 
 import msgspec
 import redis
 from redis.commands.core import Script
+from redis.exceptions import NoScriptError
 
 from service.inventory import keys
 from service.inventory.state import Answer, AttemptKey, DeviceKey, LedgerState, NodeRoom, Reservation, Stamp
 from service.points import reach
 
+#: What `stamp_of` is made from.
+STAMP_FIELDS = ("incarnation", "epoch", "version")
 _PARTS = ("models", "held", "lost", "room", "capacity", "holds")
 #: A rebuild that was cut off leaves parts of an incarnation that never came to be; they go away.
 _UNFINISHED_SECONDS = 600
@@ -63,10 +66,7 @@ class Ledger:
 
     def stamp(self) -> Stamp | None:
         """What the ledger says of itself; None when there is none."""
-        incarnation, epoch, version = self._client.hmget(keys.LEDGER, ["incarnation", "epoch", "version"])
-        if not incarnation or epoch is None or version is None:
-            return None
-        return Stamp(_text(incarnation), int(epoch), int(version))
+        return stamp_of(self._client.hmget(keys.LEDGER, STAMP_FIELDS))
 
     def raise_epoch(self, epoch: int) -> None:
         """Fence out every leader of an earlier epoch. Raises LedgerFenced if a newer one is here."""
@@ -137,16 +137,28 @@ class Ledger:
         if not calls:
             return [], stamp
         chunks = [calls[start : start + _BLOCKING] for start in range(0, len(calls), _BLOCKING)]
-        with self._client.pipeline(transaction=False) as pipe:
-            for offset, chunk in enumerate(chunks):
-                remembered = replace(stamp, version=stamp.version + offset)
-                script(keys=names, args=[*_remembered(remembered), msgspec.json.encode(chunk)], client=pipe)
-            replies = pipe.execute()
+        arguments = [
+            (*names, *_remembered(replace(stamp, version=stamp.version + offset)), msgspec.json.encode(chunk))
+            for offset, chunk in enumerate(chunks)
+        ]
+        try:
+            replies = self._call(script, len(names), arguments)
+        except NoScriptError:
+            # Nothing has run. (redis-py would ask before each pipeline whether the server knows it.)
+            self._client.script_load(script.script)
+            replies = self._call(script, len(names), arguments)
         answers: list[Answer] = []
         for chunk, (_, *given) in zip(chunks, replies, strict=True):
             found = [_ANSWERS[answer] for answer in given]
             answers += found if len(found) == len(chunk) else [Answer.STALE] * len(chunk)
         return answers, replace(stamp, version=replies[-1][0])
+
+    def _call(self, script: Script, keys_count: int, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        with self._client.pipeline(transaction=False) as pipe:
+            for each in arguments:
+                pipe.evalsha(script.sha, keys_count, *each)
+            replies: list[Any] = pipe.execute()
+        return replies
 
     def _write(self, incarnation: str, state: LedgerState) -> None:
         parts = _hashes(state)
@@ -167,6 +179,14 @@ class Ledger:
     def _script(self, name: str) -> Script:
         source = files("service.inventory").joinpath("lua", f"{name}.lua").read_text()
         return self._client.register_script(source)
+
+
+def stamp_of(values: Sequence[bytes | str | None]) -> Stamp | None:
+    """The stamp that the STAMP_FIELDS of a ledger say; None when there is none."""
+    incarnation, epoch, version = values
+    if not incarnation or epoch is None or version is None:
+        return None
+    return Stamp(_text(incarnation), int(epoch), int(version))
 
 
 def _hashes(state: LedgerState) -> dict[str, dict[str, str | int]]:

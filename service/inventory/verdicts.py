@@ -91,13 +91,10 @@ class Publisher:
         self._numbers: Mapping[str, int] | None = None
         self._left: tuple[int, int] | None = None
 
-    def is_as_left(self) -> bool:
-        """Whether the newest publication is still this one's, or there was none yet: a server that was
-        emptied, or has lost its last second, shows readers something else."""
-        if self._left is None:
-            return True
-        epoch, cycle = self._client.hmget(keys.VERDICT_FENCE, ["epoch", "cycle"])
-        return epoch is not None and cycle is not None and (int(epoch), int(cycle)) == self._left
+    def is_as_left(self, published: tuple[int, int] | None) -> bool:
+        """Whether the newest publication, (epoch, cycle), is still this one's, or there was none yet: a
+        server that was emptied, or has lost its last second, shows readers something else."""
+        return self._left is None or published == self._left
 
     def forget(self) -> None:
         """Publish everything at the next call: after a takeover or a rebuild (L3, R4). Since when

@@ -14,6 +14,7 @@ from service.admission.plan import Admission
 from service.domain.unit import index_of
 from service.points import reach
 from service.store.admit import WaitingRow, admit
+from service.store.begin import own_begin
 from service.store.lease import Fence
 
 _TRIES = 4
@@ -74,9 +75,9 @@ def _commit_once(
     now: datetime,
     cycle: int,
 ) -> Committed | Outdated:
-    with conn.begin() as transaction:
+    with own_begin(conn) as driver:
         taken = admit(
-            conn,
+            driver,
             admissions,
             rows=_waiting_rows(admissions),
             independent_groups=independent_groups,
@@ -85,10 +86,10 @@ def _commit_once(
             cycle=cycle,
         )
         if taken.fence != fence:
-            transaction.rollback()
             return Outdated(found=taken.fence)
         if taken.row_ids:
             reach("worker.cycle-written")
+        driver.commit()
     return Committed(
         won=tuple(a for a in admissions if a.from_unit_id in taken.row_ids),
         lost=tuple(a for a in admissions if a.from_unit_id not in taken.row_ids),

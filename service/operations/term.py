@@ -17,6 +17,7 @@ from service.admission.packed_order import PackedOrder
 from service.admission.plan import Admission, Plan, QueueVerdict
 from service.admission.resident import World
 from service.admission.world import Changes
+from service.inventory.glance import glance
 from service.inventory.ledger import Ledger
 from service.inventory.state import Answer, AttemptKey, DeviceKey, Stamp
 from service.inventory.verdicts import Publisher
@@ -51,6 +52,7 @@ class Term:
 
     def __init__(self, conn: Connection, client: redis.Redis, *, epoch: int) -> None:
         self._conn = conn
+        self._client = client
         self._ledger = Ledger(client)
         self._publisher = Publisher(client)
         self._cycle = 0
@@ -75,9 +77,10 @@ class Term:
 
         Raises LedgerDisagrees if the ledger is not as this term left it: it was emptied, or restored.
         """
-        if self._ledger.stamp() != self._stamp:
+        stamp, published = glance(self._client)
+        if stamp != self._stamp:
             raise LedgerDisagrees("the ledger is not as this leader left it")
-        if not self._publisher.is_as_left():
+        if not self._publisher.is_as_left(published):
             self._publisher.forget()
         changes, self._position = load_changes(self._conn, self._position)
         self._apply(changes)

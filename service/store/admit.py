@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import psycopg
-from sqlalchemy import Connection
 
 from service.admission.plan import Admission
 from service.domain.events import FEED, Kind
@@ -102,7 +101,7 @@ class Taken:
 
 
 def admit(
-    conn: Connection,
+    driver: psycopg.Connection[Any],
     admissions: Sequence[Admission],
     *,
     rows: Sequence[WaitingRow],
@@ -111,17 +110,17 @@ def admit(
     now: datetime,
     cycle: int,
 ) -> Taken:
-    """Write what a cycle admits, within the open transaction, in one round trip. Before their units are
+    """Begin a transaction, and write in it what a cycle admits, in one round trip. Before their units are
     looked at, `independent_groups` are locked in id order, by a statement of its own (W4).
 
     Raises psycopg's errors, such as UniqueViolation if a device is held already (R6).
     """
-    driver = cast("psycopg.Connection", conn.connection.dbapi_connection)
     groups = sorted(set(independent_groups))
     with driver.pipeline():
+        driver.execute("BEGIN")
         if groups:
             driver.execute(_LOCK_GROUPS, [number_array(groups)])
-        found = driver.execute(
+        admitted = driver.execute(
             _ADMIT,
             {
                 "now": now,
@@ -134,9 +133,8 @@ def admit(
                 **_admission_columns(admissions),
                 **_device_columns(admissions),
             },
-        ).fetchone()
-    assert found is not None
-    epoch, version, row_ids = found
+        )
+    ((epoch, version, row_ids),) = admitted.fetchall()
     return Taken(fence=Fence(epoch, version), row_ids=frozenset(row_ids))
 
 

@@ -12,6 +12,7 @@ from typing import Any, cast
 import psycopg
 from sqlalchemy import Connection, text
 
+from service.store.begin import own_begin
 from service.store.unit_rows import Units, living_statement, pending_units, running_units, waiting_statement
 
 Cursor = psycopg.Cursor[Any]
@@ -25,7 +26,6 @@ _CHANGED = """ARRAY(
     AND (xid >= %(xmax)s::xid8 OR xid = ANY(%(xip)s::xid8[]))
 )"""
 _SINCE = f"SELECT pg_current_snapshot()::text, version, {_CHANGED} FROM config WHERE id = 1"  # noqa: S608
-_OF_ONE_INSTANT = "SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ class Changed:
 
 def open_snapshot(conn: Connection) -> None:
     """Let everything that the open transaction reads be of one instant. Its first statement."""
-    conn.execute(text(_OF_ONE_INSTANT))
+    conn.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
 
 
 def read_position(conn: Connection) -> Changed:
@@ -60,10 +60,9 @@ def read_position(conn: Connection) -> Changed:
 def read_changes(conn: Connection, since: Snapshot) -> tuple[Changed, Units]:
     """The units that events of transactions name which `since` did not see as ended (W1), and their
     present state: all of one instant, in a transaction of its own, in one round trip."""
-    driver = cast("psycopg.Connection", conn.connection.dbapi_connection)
-    with conn.begin():
+    with own_begin(conn) as driver:
         with driver.pipeline():
-            driver.execute(_OF_ONE_INSTANT)
+            driver.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             answers = _ask(driver, since)
             driver.execute("COMMIT")
         return _told(*answers)
