@@ -41,14 +41,15 @@ def drop_ended_groups(engine: Engine, *, after_id: int, kept: timedelta, now: da
     than `kept` ago are dropped. A step that is cut off has done nothing, and is made again."""
     ended_before, keys_before = now - kept, now - KEY_AGE
     with engine.begin() as conn:
-        looked_at = _old_enough(conn, after_id, ended_before=ended_before)
-        if not looked_at:
+        looked_at = _next_groups(conn, after_id)
+        # What was submitted later cannot have ended before. One alone may have come from a wrong clock.
+        ids = [group.id for group in looked_at if group.submitted_at < ended_before]
+        if not ids:
             return Dropped(groups=0, keys=0, last_id=None)
-        ids = [group.id for group in looked_at]
         droppable = lock_droppable(conn, ids, ended_before=ended_before, keys_before=keys_before)
         drop_groups(conn, list(droppable))
         keys = drop_keys(conn, sorted(set(droppable.values())), keys_before=keys_before)
-    return Dropped(groups=len(droppable), keys=keys, last_id=ids[-1])
+    return Dropped(groups=len(droppable), keys=keys, last_id=looked_at[-1].id)
 
 
 def drop_old_events(engine: Engine, *, kept: timedelta, now: datetime) -> int:
@@ -57,13 +58,12 @@ def drop_old_events(engine: Engine, *, kept: timedelta, now: datetime) -> int:
         return drop_events_of_no_group(conn, before=now - kept, limit=_MOST_EVENTS)
 
 
-def _old_enough(conn: Connection, after_id: int, *, ended_before: datetime) -> list[OldGroup]:
-    """What was submitted later cannot have ended before."""
+def _next_groups(conn: Connection, after_id: int) -> list[OldGroup]:
     found: list[OldGroup] = []
     members = 0
     for group in list_groups_by_age(conn, after_id=after_id, limit=MOST_GROUPS):
         members += group.member_count
-        if group.submitted_at >= ended_before or (found and members > MOST_MEMBERS):
+        if found and members > MOST_MEMBERS:
             break
         found.append(group)
     return found

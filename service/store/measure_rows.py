@@ -147,12 +147,13 @@ _RANKS = " ".join(f"WHEN '{status}' THEN {rank}" for rank, status in enumerate(G
 _STATUSES = ", ".join(f"'{status}'" for status in GROUP_RANK)
 _PENDING = GROUP_RANK.index(Status.PENDING)
 _UNENDED = text(f"""
-    SELECT q.name, (ARRAY[{_STATUSES}])[s.rank + 1] AS status, count(*) AS groups,
-           count(*) FILTER (WHERE s.last >= {_PENDING}) AS waiting,
-           min(g.submitted_at) FILTER (WHERE s.last >= {_PENDING}) AS oldest_at
-    FROM (SELECT group_id, min(rank) AS rank, max(rank) AS last FROM (
-            SELECT group_id, CASE status {_RANKS} END AS rank FROM units WHERE ended_at IS NULL
-          ) unit GROUP BY group_id) s
-    JOIN groups g ON g.id = s.group_id JOIN queues q ON q.id = g.queue_id
-    GROUP BY q.name, s.rank
+    SELECT q.name, (ARRAY[{_STATUSES}])[c.rank + 1] AS status, c.groups, c.waiting, c.oldest_at
+    FROM (
+      SELECT g.queue_id, s.rank, count(*) AS groups, count(*) FILTER (WHERE s.last >= {_PENDING}) AS waiting,
+             min(g.submitted_at) FILTER (WHERE s.last >= {_PENDING}) AS oldest_at
+      FROM (SELECT group_id, min(rank) AS rank, max(rank) AS last FROM (
+              SELECT group_id, CASE status {_RANKS} END AS rank FROM units WHERE ended_at IS NULL
+            ) unit GROUP BY group_id) s
+      JOIN groups g ON g.id = s.group_id GROUP BY g.queue_id, s.rank
+    ) c JOIN queues q ON q.id = c.queue_id
 """)  # noqa: S608

@@ -138,6 +138,14 @@ def test_steps_are_small_and_go_on_where_the_last_one_stopped(engine: Engine) ->
     assert left(engine)["groups"] == {keeper}
 
 
+def test_a_group_from_a_wrong_clock_stops_nobody(engine: Engine) -> None:
+    far = submit(engine, START + 3_000 * DAY)
+    old = submit(engine, START)
+    cancel(engine, [*far.public_ids, *old.public_ids], START)
+    assert sum(step.groups for step in drop(engine, START + 31 * DAY)) == 1
+    assert left(engine)["groups"] == {far.groups[0].id}
+
+
 def test_a_list_goes_on_behind_what_was_dropped(engine: Engine) -> None:
     made = submit(engine, START, count=6)
     with engine.connect() as conn:
