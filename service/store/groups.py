@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -110,12 +111,22 @@ def _group_line(group: NewGroup) -> str:
     recovery = spec.recovery
     return (
         f"{group.id}\t{group.public_id}\t{escaped(spec.name)}\t{group.queue_id}\t{group.shape_id}\t"
-        f"{escaped(group.tenant)}\t{escaped(group.owner)}\t{spec.priority}\t{spec.scheduling.value}\t"
-        f"{spec.member_count}\t{group.submitted_at.isoformat()}\t{_seconds(spec.time_limit_seconds)}\t"
-        f"{_seconds(spec.start_timeout_seconds)}\t{spec.grace_seconds}\t{recovery.on_member_loss.value}\t"
+        f"{_whose(group.tenant, group.owner)}\t{spec.priority}\t{spec.scheduling}\t"
+        f"{spec.member_count}\t{_instant(group.submitted_at)}\t{_seconds(spec.time_limit_seconds)}\t"
+        f"{_seconds(spec.start_timeout_seconds)}\t{spec.grace_seconds}\t{recovery.on_member_loss}\t"
         f"{recovery.max_restarts}\t{recovery.backoff_seconds}\t{recovery.seat_timeout_seconds}\t"
         f"{spec.is_preemptible}\t{_labels(spec)}\n"
     )
+
+
+@functools.lru_cache(maxsize=256)
+def _whose(tenant: str, owner: str) -> str:
+    return f"{escaped(tenant)}\t{escaped(owner)}"
+
+
+@functools.lru_cache(maxsize=256)
+def _instant(at: datetime) -> str:
+    return at.isoformat()
 
 
 def _seconds(value: int | None) -> str:
@@ -137,6 +148,6 @@ def _unit_line(group: NewGroup) -> str:
 
 def _event_line(group: NewGroup) -> str:
     return (
-        f"{_IS_FEED}\t{group.submitted_at.isoformat()}\t{_SUBMITTED}\t{group.id}\t{group.unit_id}\t1\t"
+        f"{_IS_FEED}\t{_instant(group.submitted_at)}\t{_SUBMITTED}\t{group.id}\t{group.unit_id}\t1\t"
         f"{escaped(group.owner)}\n"
     )
