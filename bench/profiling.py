@@ -20,6 +20,8 @@ from workers.stack import Stack
 
 #: What each process does again and again.
 WORK: Mapping[str, str] = {"dispatcher": "DispatcherLoop.run", "worker": "CycleTask.run"}
+#: What an API process does, with its threads.
+SERVING: Mapping[str, str] = {"api": "service/api/server.py:run"}
 
 _SAMPLER = Path(__file__).parent / "sampling"
 #: Functions by process and statements that are named one by one.
@@ -122,12 +124,12 @@ def _named(part: tuple[str, ...]) -> str:
 
 
 def _read(path: Path, loop: str) -> Stacks:
-    """What lies inside of `loop`. RuntimeError if it was never seen."""
+    """What lies inside of `loop`, with its file or without. RuntimeError if it was never seen."""
     stacks: Stacks = Counter()
     for line in path.read_text(encoding="utf-8").splitlines():
         count, _, frames = line.partition(" ")
         outermost_first = frames.split(";")[::-1]
-        names = [frame.partition(":")[2] for frame in outermost_first]
+        names = outermost_first if ":" in loop else [frame.partition(":")[2] for frame in outermost_first]
         if loop in names:
             stacks[tuple(outermost_first[names.index(loop) :])] += int(count)
     if not stacks:

@@ -18,6 +18,7 @@ from sqlalchemy import create_engine
 from bench import bare
 from bench.cpu import CpuMeter, cpu_seconds
 from bench.http_load import Load, Target, drive, until
+from bench.profiling import SERVING, Profile, profiled_stack
 from bench.results import Figure, Result, milliseconds, quantile
 from bench.servers import require_fsync, short_folder, whole_stack
 from bench.waiting import wait_for
@@ -26,11 +27,19 @@ from workers.embedded import child
 from workers.stack import Stack
 
 _NODES, _GPUS = 50, 8
+_CLUSTER = f"{_NODES}x{_GPUS}xH100-80GB"
 _CONNECTIONS = 16
 _ROUNDS = 3
 _ROUND_SECONDS = 5.0
 _BATCH, _BATCH_CONNECTIONS, _BATCHES = 1000, 2, 20
 _GROUP = {"name": "bench", "members": 1, "gpus": 1, "command": ["simulate"]}
+_LIMIT = (
+    "A single submit spends most on what the server and the framework do for any request, which the bare"
+    " handler pays too: one process, one interpreter lock. What sixteen callers share of Muster's own could"
+    " still shrink. Each group of a batch is seen by three processes: the API reads and checks it and writes"
+    " its four rows as text, PostgreSQL keeps eleven indexes of them, and the cycle reads it back. They share"
+    " two cores, and both are busy."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,20 +63,46 @@ class _Singles:
 
 
 def run(scale: float) -> Result:
-    """On a stack of its own."""
+    """On stacks of their own: one is measured, two are looked at."""
     with (
         short_folder() as folder,
-        whole_stack(folder, nodes=f"{_NODES}x{_GPUS}xH100-80GB", launcher="simulated") as stack,
-        stack.client() as client,
+        whole_stack(folder, nodes=_CLUSTER, launcher="simulated") as stack,
         _bare_server(stack) as bare_server,
     ):
+        targets = _full(stack)
+        singles = _singles(stack, targets.single, bare_server, scale)
+        meter = CpuMeter(stack)
+        batches = _batches(targets.batch, scale)
+        batch_cpu = meter.seconds()
+    profiles = {"single": Profile(loops=SERVING), "batch": Profile(loops=SERVING)}
+    for kind, profile in profiles.items():
+        with (
+            short_folder() as folder,
+            profiled_stack(folder, profile, nodes=_CLUSTER, launcher="simulated") as stack,
+        ):
+            targets = _full(stack)
+            if kind == "single":
+                _for_a_while(targets.single, msgspec.json.encode(_GROUP), scale)
+            else:
+                _batches(targets.batch, 3 * scale)
+    return _result(singles, batches, batch_cpu, profiles=profiles)
+
+
+@dataclass(frozen=True, slots=True)
+class _Targets:
+    single: Target
+    batch: Target
+
+
+def _full(stack: Stack) -> _Targets:
+    """Where to submit, once the cluster is full."""
+    with stack.client() as client:
         fill(client, _NODES * _GPUS)
         port, key = int(stack.url.rpartition(":")[2]), client.address.key or ""
-        singles = _singles(stack, Target(port=port, path="/v1/groups", key=key), bare_server, scale)
-        meter = CpuMeter(stack)
-        batches = _batches(Target(port=port, path="/v1/groups/batch", key=key), scale)
-        batch_cpu = meter.seconds()
-    return _result(singles, batches, batch_cpu)
+    return _Targets(
+        single=Target(port=port, path="/v1/groups", key=key),
+        batch=Target(port=port, path="/v1/groups/batch", key=key),
+    )
 
 
 def fill(client: Client, gpus: int) -> None:
@@ -101,7 +136,9 @@ def _batches(target: Target, scale: float) -> Load:
     return drive(target, lambda: iter([body] * each), connections=_BATCH_CONNECTIONS)
 
 
-def _result(singles: _Singles, batches: Load, batch_cpu: Mapping[str, float]) -> Result:
+def _result(
+    singles: _Singles, batches: Load, batch_cpu: Mapping[str, float], *, profiles: Mapping[str, Profile]
+) -> Result:
     ours = [seconds for load in singles.muster for seconds in load.seconds]
     theirs = [seconds for load in singles.bare for seconds in load.seconds]
     bare_rate = sum(load.per_second for load in singles.bare) / _ROUNDS
@@ -162,7 +199,13 @@ def _result(singles: _Singles, batches: Load, batch_cpu: Mapping[str, float]) ->
                 )
                 for name, seconds in sorted(batch_cpu.items(), key=lambda entry: -entry[1])
             ),
+            *(
+                msgspec.structs.replace(part, name=f"{kind}: {part.name}")
+                for kind, profile in profiles.items()
+                for part in profile.parts()
+            ),
         ],
+        limit=_LIMIT,
     )
 
 
