@@ -11,9 +11,11 @@ from pathlib import Path
 from typing import TypeVar
 
 import pytest
+from litestar.concurrency import set_asyncio_executor
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import OperationalError
 
+from service.api.handler_threads import HandlerThreads
 from service.api.lane import SubmitLane
 from service.domain.errors import Conflict, InfeasibleRequest, InvalidRequest
 from service.domain.group import GroupSpec, Role
@@ -52,7 +54,9 @@ class Lane:
         async def within() -> T:
             return await use(SubmitLane(self._commit, ring=self._ring))
 
-        return asyncio.run(within())
+        with HandlerThreads(4) as threads:
+            set_asyncio_executor(threads)
+            return asyncio.run(within())
 
     def _ring(self) -> None:
         self.rings += 1
