@@ -57,6 +57,8 @@ _log = structlog.get_logger(__name__)
 #: pass ends, and its lease is kept by one that moves.
 _MOST_ROUNDS = 200
 _LONGEST_PASS = timedelta(seconds=2)
+#: What ended long ago and is still there can be very much, and nobody waits for it to go.
+_FORGOTTEN_AT_ONCE = 500
 _AT_ONCE = datetime.min.replace(tzinfo=UTC)
 
 
@@ -392,7 +394,7 @@ class Dispatcher:
             books = load_keys(self._lease.fence.conn, self._lease.fence.pool_id)
         strays = strays_of(books, self._sightings, node_ids=self._book.ids)
         if strays.ended:
-            self._launcher.forget(strays.ended)
+            self._launcher.forget(strays.ended[:_FORGOTTEN_AT_ONCE])
             reach("dispatcher.strays-forgotten")
         suspects = {GenerationKey(*holder) for holder in self._book.lost.values()} | set(strays.alive)
         answers = self._launcher.close(sorted(suspects)) if suspects else ()

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from service.points import reach
+
+_SYNCED_AT_ONCE = 8
 
 
 def create_once(path: Path, text: str, *, is_durable: bool = True) -> bool:
@@ -28,13 +32,42 @@ def create_once(path: Path, text: str, *, is_durable: bool = True) -> bool:
     return True
 
 
-def append_line(path: Path, line: str, *, is_durable: bool = True, creates: bool = False) -> None:
-    """Add one line to `path`, which must be there unless it `creates` it.
+def append_line(path: Path, line: str, *, is_durable: bool = True) -> None:
+    """Add one line to `path`, which must be there.
 
     It begins a line of its own even behind a half-written one that a crash of the machine left.
     """
-    flags = os.O_WRONLY | os.O_APPEND | (os.O_CREAT if creates else 0)
-    _write(path, f"\n{line}\n", flags=flags, is_durable=is_durable)
+    _write(path, f"\n{line}\n", flags=os.O_WRONLY | os.O_APPEND, is_durable=is_durable)
+
+
+@contextmanager
+def synced_together() -> Iterator[Callable[[Path, str], None]]:
+    """Gives a function that adds a line to a file, which it makes if it is not there. All that it wrote is
+    durable at the end: files are synced side by side, for what waits for the disk at the same time goes
+    there at once."""
+    with ExitStack() as opened:
+        files: list[int] = []
+
+        def append(path: Path, line: str) -> None:
+            file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+            opened.callback(os.close, file)
+            files.append(file)
+            _write_all(file, f"\n{line}\n")
+
+        yield append
+        _sync(files)
+
+
+def _sync(files: Sequence[int]) -> None:
+    if len(files) < 2:
+        for file in files:
+            os.fsync(file)
+        return
+    # Here, because the process that forks supervisors imports this module, and as little else as it can.
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(min(len(files), _SYNCED_AT_ONCE), thread_name_prefix="sync") as pool:
+        list(pool.map(os.fsync, files))
 
 
 def sync_folder(path: Path) -> None:
@@ -56,12 +89,16 @@ def read_lines(path: Path) -> list[str]:
 
 
 def _write(path: Path, text: str, *, flags: int, is_durable: bool) -> None:
-    content = text.encode()
     file = os.open(path, flags, 0o600)
     try:
-        while content:
-            content = content[os.write(file, content) :]
+        _write_all(file, text)
         if is_durable:
             os.fsync(file)
     finally:
         os.close(file)
+
+
+def _write_all(file: int, text: str) -> None:
+    content = text.encode()
+    while content:
+        content = content[os.write(file, content) :]

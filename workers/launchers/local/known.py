@@ -93,7 +93,8 @@ class KnownMembers:
             reach("launcher.stop-order-dropped")
             with self._lock:
                 self._members.pop(key, None)
-        for generation in {key.of for key in dropped} - {record.key.of for record in self.live()}:
+        live = {file.record.key.of for file in files if not file.end}
+        for generation in {key.of for key in dropped} - live:
             self._layout.port(generation).unlink(missing_ok=True)
             reach("launcher.port-dropped")
         self._layout.drop_unit_without_records(unit_id)

@@ -29,7 +29,8 @@ def choose_port(path: Path, taken: Collection[int]) -> int:
 
 
 def _find_free(taken: Collection[int]) -> int:
-    for port in random.sample(_PORTS, _ATTEMPTS):
+    for _ in range(_ATTEMPTS):
+        port = random.choice(_PORTS)
         if port not in taken and _is_free(port):
             return port
     raise NoFreePort(f"no port for the rendezvous is free between {_PORTS.start} and {_PORTS.stop}")

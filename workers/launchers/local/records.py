@@ -8,7 +8,7 @@ ended. Nothing in it is secret: neither command nor environment.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -55,16 +55,17 @@ class MemberFile:
     def observe(self) -> MemberObservation:
         """Say it in the words of the launcher protocol."""
         record, end = self.record, self.end
-        known = MemberObservation(
+        if end is None:
+            return MemberObservation(
+                key=record.key,
+                state=MemberState.READY if self.is_started else MemberState.STARTING,
+                node=record.node,
+                devices=record.devices,
+            )
+        return MemberObservation(
             key=record.key,
-            state=MemberState.READY if self.is_started else MemberState.STARTING,
             node=record.node,
             devices=record.devices,
-        )
-        if end is None:
-            return known
-        return replace(
-            known,
             state=MemberState.LOST if end.exit_code is None else MemberState.ENDED,
             exit_code=end.exit_code,
             ended_at=end.ended_at,

@@ -14,6 +14,9 @@ from workers.launchers.base import GenerationKey
 from workers.launchers.local import durable
 from workers.launchers.local.layout import Layout
 
+#: Files that are open at a time.
+_AT_ONCE = 256
+
 
 def is_closed(layout: Layout, key: GenerationKey) -> bool:
     """Tell whether this generation, or a later one of its unit, was closed."""
@@ -24,9 +27,11 @@ def is_closed(layout: Layout, key: GenerationKey) -> bool:
 def forbid(layout: Layout, keys: Iterable[GenerationKey]) -> None:
     """Durably close generations and all before them; a repeated call writes nothing."""
     new = [key for key in keys if not is_closed(layout, key)]
-    for key in new:
-        durable.append_line(layout.tombstone(key.unit_id), f"{key.attempt} {key.generation}", creates=True)
-        reach("launcher.tombstone-written")
+    for start in range(0, len(new), _AT_ONCE):
+        with durable.synced_together() as append:
+            for key in new[start : start + _AT_ONCE]:
+                append(layout.tombstone(key.unit_id), f"{key.attempt} {key.generation}")
+                reach("launcher.tombstone-written")
     if new:
         durable.sync_folder(layout.tombstones)
 
