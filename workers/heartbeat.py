@@ -65,23 +65,37 @@ class Heartbeat:
         self._said: tuple[str, bool] | None = None
         self._written_at = 0.0
         self._is_failing = False
+        self._settle_seconds = settings.health_seconds
+        self._trouble: tuple[float, str] | None = None
 
     def start(self) -> None:
         """Make the folder, clear away what dead processes left, and beat for the first time."""
         self._try(self._prepare)
-        self.beat("starts", is_well=False)
+        self._say("starts", is_well=False)
 
     def beat(self, doing: str, *, is_well: bool = True) -> None:
-        """The loop has come round. `doing` in two or three words."""
+        """The loop has come round. `doing` in two or three words.
+
+        Behind a trouble it takes a while without another to be well again: who fails each time that it
+        takes up its work is not well in between.
+        """
+        now = time.monotonic()
+        if not is_well:
+            self._trouble = (now, doing)
+        elif self._trouble is not None and now - self._trouble[0] < self._settle_seconds:
+            doing, is_well = f"{doing}, and just now: {self._trouble[1]}", False
+        self._say(doing, is_well=is_well)
+
+    def end(self) -> None:
+        """The process leaves in good order."""
+        self._try(lambda: self._path.unlink(missing_ok=True))
+
+    def _say(self, doing: str, *, is_well: bool) -> None:
         now = time.monotonic()
         if self._said == (doing, is_well) and now - self._written_at < _WRITE_SECONDS:
             return
         self._said, self._written_at = (doing, is_well), now
         self._try(self._write)
-
-    def end(self) -> None:
-        """The process leaves in good order."""
-        self._try(lambda: self._path.unlink(missing_ok=True))
 
     def _prepare(self) -> None:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)

@@ -72,6 +72,23 @@ def test_it_is_written_again_when_it_grows_old_or_says_something_new(settings: S
         heartbeat.beat("stands by")
 
 
+def test_who_fails_again_and_again_is_not_well_in_between(tmp_path: Path) -> None:
+    settings = Settings(data=tmp_path, health_seconds=0.5)
+    heartbeat = Heartbeat(settings, "dispatcher")
+    heartbeat.start()
+    for _ in range(3):
+        heartbeat.beat("waits for PostgreSQL", is_well=False)
+        heartbeat.beat("stands by")
+        verdict = check(settings, "dispatcher")
+        assert not verdict.is_well
+        assert verdict.line.endswith("stands by, and just now: waits for PostgreSQL")
+    deadline = time.monotonic() + 10
+    while not check(settings, "dispatcher").is_well:
+        assert time.monotonic() < deadline
+        heartbeat.beat("stands by")
+    assert check(settings, "dispatcher").line.endswith(") stands by")
+
+
 def test_what_a_dead_process_left_counts_for_nothing_and_is_cleared_away(settings: Settings) -> None:
     with subprocess.Popen([sys.executable, "-c", ""]) as gone:
         gone.wait()

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from service.settings import Settings
 
 #: Less than what a container's health check is usually given.
-_ANSWER_SECONDS = 3.0
+_ANSWER_SECONDS = 2.5
 #: Any address that it listens on is also this machine's.
 _ANYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}  # noqa: S104
 

@@ -95,7 +95,7 @@ class Container:
                 return
             time.sleep(0.1)
         raise AssertionError(
-            f"{self.service} is {self.health} and not {wanted}: {self.lines[-5:]}\n{self.output[-2000:]}"
+            f"{self.service} is {self.health} and not {wanted}: {self.lines[-25:]}\n{self.output[-2000:]}"
         )
 
     def freeze(self) -> None:
