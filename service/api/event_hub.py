@@ -30,6 +30,7 @@ PAUSE_SECONDS = 0.2
 #: So many events are kept for a listener that does not take them. What comes after is read again when it
 #: has: a slow reader costs this much memory and nothing else.
 MOST_BEHIND = 200
+_CATCH_UP_SECONDS = 0.01
 _RETRY_SECONDS = 1.0
 
 _log = structlog.get_logger("muster.api")
@@ -169,12 +170,13 @@ class EventHub:
 
     async def _run(self) -> None:
         while self._listeners:
-            await self._look_once()
-            await asyncio.sleep(PAUSE_SECONDS)
+            is_more = await self._look_once()
+            await asyncio.sleep(_CATCH_UP_SECONDS if is_more else PAUSE_SECONDS)
             if not self._listeners:
                 await self._in_thread(self._reader.drop_connection)
 
-    async def _look_once(self) -> None:
+    async def _look_once(self) -> bool:
+        """Whether a reader that has taken all that it was given is behind still."""
         listeners = list(self._listeners)
         if not self._reader.is_following:
             for each in listeners:
@@ -192,8 +194,9 @@ class EventHub:
             _log.warning("event_streams_wait", error=type(error).__name__)
             await self._in_thread(self._reader.drop_connection)
             await asyncio.sleep(_RETRY_SECONDS)
-            return
+            return False
         self._give(following, behind, found)
+        return not all(each.is_caught_up for each in behind)
 
     def _give(self, following: Sequence[Listener], behind: Sequence[Listener], found: Found) -> None:
         for listener in following if found.new else ():
