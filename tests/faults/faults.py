@@ -144,10 +144,14 @@ def member(up: Up, group_id: str, *, rank: int) -> psutil.Process:
         ).fetchone()
     assert found is not None
     marked = {process.id.pid: key for process, key in find_marks(owner_of(up.data))}
-    mine = [
-        psutil.Process(pid) for pid, key in marked.items() if (key.unit_id, key.member) == (found[0], rank)
-    ]
-    return next(process for process in mine if process.ppid() not in marked)
+    for pid, key in marked.items():
+        if (key.unit_id, key.member) != (found[0], rank):
+            continue
+        with suppress(psutil.NoSuchProcess):  # it starts short-lived ones of its own
+            process = psutil.Process(pid)
+            if process.ppid() not in marked:
+                return process
+    raise ProcessLookupError(f"member {rank} of {group_id} does not run")
 
 
 def supervisor(up: Up, group_id: str, *, rank: int) -> psutil.Process:
