@@ -186,6 +186,8 @@ def timed(api: httpx.Client, number: int) -> tuple[httpx.Response, float]:
 
 
 def waiting(conn: Connection) -> int:
+    # A transaction sees the list of backends as it was at its first look.
+    conn.execute(text("SELECT pg_stat_clear_snapshot()"))
     return int(
         conn.execute(
             text("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
