@@ -203,18 +203,25 @@ def a_member_is_cancelled(strike: Strike) -> None:
 
 @reaches("api.group-held")
 def a_group_is_held(strike: Strike) -> None:
-    group = strike.trial.submit(strike.trial.journal.gang(5, name="held"))
+    group = _submit_what_waits(strike)
     strike.arm()
     _insist(lambda: strike.trial.client.hold(group))
-    strike.afterwards.append(lambda: strike.trial.client.release(group))
 
 
 @reaches("api.group-released")
 def a_group_is_released(strike: Strike) -> None:
-    group = strike.trial.submit(strike.trial.journal.gang(5, name="held"))
+    group = _submit_what_waits(strike)
     strike.trial.client.hold(group)
     strike.arm()
     _insist(lambda: strike.trial.client.release(group))
+
+
+def _submit_what_waits(strike: Strike) -> str:
+    """A gang that does not fit beside the one that runs across the fault. Others wait behind it, so it is
+    cancelled in the end."""
+    group = strike.trial.submit(strike.trial.journal.gang(6, name="waits"), "Cancelled")
+    strike.afterwards.append(lambda: _insist(lambda: strike.trial.client.cancel(group)))
+    return group
 
 
 @reaches("api.key-created", "api.key-revoked")
