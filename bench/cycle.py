@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import redis
 
+from bench.functions import Functions
 from bench.results import Figure, Result, milliseconds, quantile
 from bench.servers import both_stores, require_fsync, short_folder
 from bench.site import Books
@@ -23,6 +24,8 @@ from service.store.engine import make_engine
 from workers.admission import Leader
 
 _GPUS = 8
+#: Quiet cycles that are watched for where their time goes.
+_WATCHED_CYCLES = 5
 #: Members and GPUs of each: every group takes as much as one node has.
 _SPLITS = ((1, 8), (2, 4), (4, 2), (8, 1))
 
@@ -104,7 +107,19 @@ def _measure(books: Books, leader: Leader, client: redis.Redis, size: Size) -> R
         submit(size.nodes)
         books.settle()
         _cycle(leader, full, is_whole=number % 2 == 0, admits=size.nodes)
-    return _result(size, quiet, full, client)
+    # 4. Once more of each, watched: in which functions the time goes.
+    functions = {"quiet": Functions(), "full": Functions()}
+    for _ in range(_WATCHED_CYCLES):
+        books.cancel(chosen.sample(books.waiting(), size.changes // 2))
+        submit(size.changes - size.changes // 2)
+        with functions["quiet"].watched():
+            leader.run_cycle()
+    books.end_all()
+    submit(size.nodes)
+    with functions["full"].watched():
+        leader.run_cycle()
+    watched = [part for kind, each in functions.items() for part in each.parts(kind)]
+    return _result(size, quiet, full, client, watched)
 
 
 def _cycle(leader: Leader, times: _Times, *, is_whole: bool, admits: int) -> None:
@@ -151,7 +166,7 @@ def _spec(number: int, queues: list[str], shapes: int) -> GroupSpec:
     )
 
 
-def _result(size: Size, quiet: _Times, full: _Times, client: redis.Redis) -> Result:
+def _result(size: Size, quiet: _Times, full: _Times, client: redis.Redis, watched: list[Figure]) -> Result:
     limits = _limits(size)
     return Result(
         name="cycle",
@@ -163,7 +178,11 @@ def _result(size: Size, quiet: _Times, full: _Times, client: redis.Redis) -> Res
             f" and every second one is run step by step for the parts. Before a quiet cycle {size.changes}"
             " groups were submitted or cancelled; before a full one everything that ran has ended, so it also"
             " releases as much as it admits. Every group asks for eight GPUs in one of four splits, so that"
-            " the number of admissions is exact."
+            " the number of admissions is exact. Shares by function are of further cycles, and of what each"
+            " spends itself. The limit that is left: an admission is placed in Python, where its node"
+            " leaves and enters the sorted buckets of each field that it is in, and its rows are written by"
+            " one statement, a row for each device; a quiet cycle mostly reads, and writes the order of the"
+            " queues that changed."
         ),
         parameters={
             "nodes": size.nodes,
@@ -181,7 +200,7 @@ def _result(size: Size, quiet: _Times, full: _Times, client: redis.Redis) -> Res
             milliseconds(f"admitting {size.nodes}, longest", max(full.whole)),
             milliseconds(f"decision for {size.nodes}, median", quantile(full.steps["decide"], 0.5)),
         ],
-        parts=[*_parts("quiet", quiet), *_parts("full", full)],
+        parts=[*_parts("quiet", quiet), *_parts("full", full), *watched],
     )
 
 

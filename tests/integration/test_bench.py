@@ -28,10 +28,14 @@ def test_the_cycle_is_measured_whole_and_in_its_parts(stored: Stored, tmp_path: 
     assert {"quiet cycle, median", "decision of a quiet cycle, median", "admitting 4, median"} <= set(figures)
     assert all(figure["value"] > 0 and figure["unit"] == "ms" for figure in figures.values())
     parts = [part["name"] for part in written["result"]["parts"]]
-    assert parts == [
+    steps = [
         *(f"quiet: {step}" for step in ("read", "decide", "release", "publish")),
         *(f"full: {step}" for step in ("read", "decide", "release", "reserve", "commit", "publish")),
     ]
+    assert parts[: len(steps)] == steps
+    functions = parts[len(steps) :]
+    assert {name.partition(",")[0] for name in functions} == {"quiet", "full"}
+    assert "full, waiting for PostgreSQL" in functions
     machine = {"processor", "cores", "memory_gib", "system", "python", "postgresql", "valkey"}
     assert set(written["machine"]) == machine
     assert written["machine"]["postgresql"].startswith("18.")
