@@ -20,15 +20,21 @@ POSTGRES_SOCKET = ".s.PGSQL.5432"
 
 @dataclass(eq=False)
 class Talk:
-    """One connection. `requests`: how many messages of the client have come."""
+    """One connection, and the message of the client that is on its way."""
 
     client: socket.socket
     server: socket.socket
-    requests: int = 0
+    message: bytes = b""
     awaited: list[Callable[[Talk], None]] = field(default_factory=list)
     is_cut: bool = False
     unread: bytearray = field(default_factory=bytearray)
     is_answered: bool = True
+
+    def send_half(self) -> None:
+        """The server hears the first half of the message now, and the rest when whoever calls returns."""
+        half = len(self.message) // 2
+        _send(self.server, self.message[:half])
+        self.message = self.message[half:]
 
     def cut(self) -> None:
         """The client finds its connection closed; so does the server."""
@@ -121,14 +127,14 @@ class Line:
 
     def _up(self, talk: Talk) -> None:
         while data := _receive(talk.client):
-            talk.requests += 1
             self.round_trips += self.questions(talk, data)
+            talk.message = data
             for watch in [watch for watch in self._watches if watch.word in data]:
                 if watch.is_after:
                     talk.awaited.append(watch.act)
                 else:
                     watch.act(talk)
-            if talk.is_cut or not _send(talk.server, data):
+            if talk.is_cut or not _send(talk.server, talk.message):
                 break
         _end(talk.server)
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from subprocess import Popen
 
 import pytest
 import redis
@@ -25,6 +26,7 @@ from tests.integration.leader.test_interleavings import assert_books_agree, hold
 from tests.lines import PostgresLine, Talk, once
 
 LEASE_SECONDS = 2.0
+ROOT = Path(__file__).parent.parent.parent.parent
 #: So long after the end of the lease another one leads at the latest.
 TAKEOVER_SECONDS = 5.0
 
@@ -33,6 +35,7 @@ DEVICES = b"INSERT INTO held_devices"
 POINTS = (
     "reserved, nothing written",
     "holds the epoch",
+    "in the middle of its statement",
     "before COMMIT",
     "after COMMIT",
 )
@@ -41,7 +44,7 @@ POINTS = (
 class Frost:
     """Stops a process from inside the line to PostgreSQL, and holds its message until `thaw`."""
 
-    def __init__(self, process: Popen[bytes]) -> None:
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
         self._is_frozen = threading.Event()
         self._is_thawed = threading.Event()
@@ -91,12 +94,64 @@ def set_trap(line: PostgresLine, point: str, frost: Frost) -> None:
             line.before(FENCE, stop_once)
         case "holds the epoch":
             line.after(FENCE, stop_once)
+        case "in the middle of its statement":
+
+            def stop_half_way(talk: Talk) -> None:
+                talk.send_half()
+                frost.stop(talk)
+
+            line.before(DEVICES, once(stop_half_way))
         case "before COMMIT":
             line.before(DEVICES, committing.add)
             line.before(b"COMMIT", stop_if_committing)
         case "after COMMIT":
             line.before(DEVICES, committing.add)
             line.after(b"COMMIT", stop_if_committing)
+
+
+#: Leads, and stops while PostgreSQL waits for the next row of its COPY; says what came of it.
+_IN_COPY = """
+import os, signal, sys
+from service.clock import SystemClock
+from service.operations.lead import take_lease
+from service.store.engine import make_direct_engine
+with make_direct_engine(sys.argv[1]).connect() as conn:
+    taken = take_lease(conn, holder="frozen", now=SystemClock().now(), lease_seconds=float(sys.argv[2]))
+    transaction = conn.begin()
+    conn.exec_driver_sql("SELECT epoch FROM leadership FOR SHARE")
+    try:
+        with conn.connection.driver_connection.cursor().copy("COPY held_devices FROM STDIN") as copy:
+            copy.write_row((int(sys.argv[3]), 0, 1))
+            print(taken, flush=True)
+            os.kill(os.getpid(), signal.SIGSTOP)
+        transaction.commit()
+        print("committed")
+    except Exception as error:
+        print("refused")
+        conn.invalidate()
+"""
+
+
+@pytest.mark.timeout(60)
+def test_who_is_frozen_in_the_middle_of_copy_is_replaced_in_time(
+    site: Site, database_url: str, redis_url: str, client: redis.Redis
+) -> None:
+    """L3: no timeout of PostgreSQL ends it. Its transaction holds the epoch and a device."""
+    [group] = site.submit(spec=gang(2, 8))
+    command = [sys.executable, "-c", _IN_COPY, database_url, str(LEASE_SECONDS), str(site.node_ids[0])]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as frozen:
+        assert frozen.stdout is not None
+        assert frozen.stdout.readline() == "1\n"
+        frozen_at = time.monotonic()
+        with running("worker", database_url=database_url, redis_url=redis_url) as worker:
+            wait_until(lambda: epoch_of(site) == 2, seconds=LEASE_SECONDS + TAKEOVER_SECONDS)
+            assert time.monotonic() - frozen_at < LEASE_SECONDS + TAKEOVER_SECONDS
+            wait_until(lambda: site.statuses() == {unit_id(group, 0): "Admitted"})
+            wait_until(lambda: len(holders(client)) == 1)
+            frozen.send_signal(signal.SIGCONT)
+            assert frozen.stdout.read() == "refused\n"
+            assert stop(worker) == 0
+    assert_books_agree(site, client)
 
 
 @pytest.mark.timeout(90)
