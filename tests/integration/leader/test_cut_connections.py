@@ -67,7 +67,7 @@ def test_a_cut_at_any_message_of_a_cycle_loses_and_doubles_nothing(
             break
     else:
         raise AssertionError("the sweep has no end")
-    assert number > 10, "it cut something"
+    assert number > 4, "it cut something"
 
 
 def run_until_admitted(site: Site, leader: Leader, group: int) -> None:
