@@ -142,18 +142,18 @@ class Ledger:
             for offset, chunk in enumerate(chunks)
         ]
         try:
-            replies = self._call(script, len(names), arguments)
+            replies = self._call(script, arguments, keys_count=len(names))
         except NoScriptError:
             # Nothing has run. (redis-py would ask before each pipeline whether the server knows it.)
             self._client.script_load(script.script)
-            replies = self._call(script, len(names), arguments)
+            replies = self._call(script, arguments, keys_count=len(names))
         answers: list[Answer] = []
         for chunk, (_, *given) in zip(chunks, replies, strict=True):
             found = [_ANSWERS[answer] for answer in given]
             answers += found if len(found) == len(chunk) else [Answer.STALE] * len(chunk)
         return answers, replace(stamp, version=replies[-1][0])
 
-    def _call(self, script: Script, keys_count: int, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+    def _call(self, script: Script, arguments: Sequence[tuple[Any, ...]], *, keys_count: int) -> list[Any]:
         with self._client.pipeline(transaction=False) as pipe:
             for each in arguments:
                 pipe.evalsha(script.sha, keys_count, *each)

@@ -65,7 +65,7 @@ def read_changes(conn: Connection, since: Snapshot) -> tuple[Changed, Units]:
             driver.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
             answers = _ask(driver, since)
             driver.execute("COMMIT")
-        return _told(*answers)
+        return _told(answers)
 
 
 def read_changes_within(conn: Connection, since: Snapshot) -> tuple[Changed, Units]:
@@ -73,7 +73,7 @@ def read_changes_within(conn: Connection, since: Snapshot) -> tuple[Changed, Uni
     driver = cast("psycopg.Connection", conn.connection.dbapi_connection)
     with driver.pipeline():
         answers = _ask(driver, since)
-    return _told(*answers)
+    return _told(answers)
 
 
 def _ask(driver: psycopg.Connection, since: Snapshot) -> tuple[Cursor, Cursor, Cursor]:
@@ -85,7 +85,8 @@ def _ask(driver: psycopg.Connection, since: Snapshot) -> tuple[Cursor, Cursor, C
     )
 
 
-def _told(changed: Cursor, waiting: Cursor, living: Cursor) -> tuple[Changed, Units]:
+def _told(answers: tuple[Cursor, Cursor, Cursor]) -> tuple[Changed, Units]:
+    changed, waiting, living = answers
     (found,) = changed.fetchall()
     snapshot, version, unit_ids = found
     units = pending_units(waiting.fetchall()), running_units(living.fetchall())
