@@ -392,7 +392,7 @@ def somebody_rings_while_a_job_ends(strike: Strike) -> None:
 
 @reaches("dispatcher.strays-forgotten")
 def ended_members_are_found_at_a_start(strike: Strike) -> None:
-    strike.trial.point.set("dispatcher.leader-rung")
+    strike.trial.point.set("launcher.over-forbidden")
     strike.trial.point.wait_struck()
     strike.arm()
 

@@ -42,11 +42,11 @@ class Gap:
 
 class Tracing:
     """`environment` is what `muster up` is to be given. `data`: its data folder. `no_step`: functions
-    whose writes are left out."""
+    whose writes are left out. `seen`: which process wrote to what."""
 
     def __init__(self, folder: Path, data: Path, *, no_step: Collection[str]) -> None:
         self.gaps: list[Gap] = []
-        self.parts: set[str] = set()
+        self.seen: set[tuple[str, str]] = set()
         self.environment = _environment(folder, data)
         self._path = folder / "trace"
         self._read_bytes = 0
@@ -72,11 +72,11 @@ class Tracing:
         self._points = set()
 
     def _take(self, thread: tuple[int, int], step: Step) -> None:
-        self.parts.add(step.part)
         if step.kind == "point":
             self._points.add(step.what)
             self._last[thread] = None
         elif step.where not in self._no_step:
+            self.seen.add((step.part, step.kind))
             last = self._last.get(thread)
             if last is not None:
                 self.gaps.append(Gap(last, step))

@@ -101,23 +101,58 @@ def trace_system(trace: Trace, data: str) -> None:
 
 
 def trace_database(trace: Trace) -> None:
-    from sqlalchemy import Connection, Engine, event
+    """At the driver, which all ways lead through. The changes of a connection are told at its commit."""
+    from psycopg import Connection, Cursor
 
-    @event.listens_for(Engine, "after_cursor_execute")
-    def look(conn: Connection, cursor: Any, statement: str, *_: object) -> None:
-        found = _CHANGES.search(_LOCKS.sub("", statement))
-        is_plain = statement.lstrip().startswith(("INSERT", "UPDATE", "DELETE"))
-        if found and not (is_plain and cursor.rowcount == 0):
-            conn.info.setdefault("changes", []).append(found[0])
+    execute, copy, commit, roll_back = Cursor.execute, Cursor.copy, Connection.commit, Connection.rollback
 
-    @event.listens_for(Engine, "commit")
-    def commit(conn: Connection) -> None:
-        if changes := conn.info.pop("changes", None):
-            trace.note("database", " ".join(changes))
+    def traced_execute(self: Any, query: Any, *given: Any, **named: Any) -> Any:
+        done = execute(self, query, *given, **named)
+        statement = _text(query)
+        if statement == "COMMIT":
+            tell(self.connection)
+        # What a pipeline does is not known yet, and counts.
+        elif _changes(statement) and not (_is_plain(statement) and self.rowcount == 0):
+            note_change(self.connection, statement)
+        return done
 
-    @event.listens_for(Engine, "rollback")
-    def roll_back(conn: Connection) -> None:
-        conn.info.pop("changes", None)
+    def traced_copy(self: Any, statement: Any, *given: Any, **named: Any) -> Any:
+        note_change(self.connection, _text(statement))
+        return copy(self, statement, *given, **named)
+
+    def traced_commit(self: Any) -> None:
+        tell(self)
+        commit(self)
+
+    def traced_roll_back(self: Any) -> None:
+        self.__dict__.pop("_changes", None)
+        roll_back(self)
+
+    def note_change(conn: Any, statement: str) -> None:
+        conn.__dict__.setdefault("_changes", []).append(statement.lstrip()[:20])
+
+    def tell(conn: Any) -> None:
+        if changes := conn.__dict__.pop("_changes", None):
+            trace.note("database", " | ".join(changes))
+
+    Cursor.execute = traced_execute  # type: ignore[method-assign]
+    Cursor.copy = traced_copy  # type: ignore[method-assign]
+    Connection.commit = traced_commit  # type: ignore[method-assign]
+    Connection.rollback = traced_roll_back  # type: ignore[method-assign]
+
+
+def _text(query: Any) -> str:
+    if isinstance(query, bytes):
+        return query.decode()
+    return query if isinstance(query, str) else str(query.as_string(None))
+
+
+def _changes(statement: str) -> bool:
+    return _CHANGES.search(_LOCKS.sub("", statement)) is not None
+
+
+def _is_plain(statement: str) -> bool:
+    return statement.lstrip().startswith(("INSERT", "UPDATE", "DELETE"))
 
 
 def trace_redis(trace: Trace) -> None:
