@@ -1,28 +1,32 @@
 """The statements of feed, commit, observe and submit cost what they touch, however long the past is.
 
-Each is explained where the product runs it: on its connection, in its transaction, with its values;
-and once more with a plan for any values, which PostgreSQL may prefer after some executions.
+PostgreSQL itself tells the plan of everything that it carries out (auto_explain), whoever asked for it and
+in whatever way, also for what foreign keys check.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import psycopg
 import pytest
-from psycopg.conninfo import make_conninfo
-from sqlalchemy import text
+from sqlalchemy import create_engine, make_url, text
 
 from bench.history import HOT, Side, Times
 from bench.past import add_past, settle
+from service.store.engine import make_direct_engine
 from service.store.models import metadata
+from tests.servers import Databases
 
 ENDED = 20_000
+#: After so many PostgreSQL may prefer a plan for any values to one for those that it is given.
+ROUNDS = 7
 #: Tables that keep a row for what has ended.
 LONG = {"groups", "group_specs", "units", "events", "closed_attempts", "member_ends", "idempotency_keys"}
 #: All that has rows of them but the index of what waits or lives.
@@ -33,79 +37,34 @@ LONG_INDEXES = {index.name for name in LONG for index in metadata.tables[name].i
     if constraint.name is not None
 }
 LONG_INDEXES.remove("ix_units_unended")
-EXPLAINED = re.compile(r"\s*(SELECT|INSERT|UPDATE|DELETE|WITH)\b", re.IGNORECASE)
-PLACEHOLDER = re.compile(r"%\((\w+)\)s(::\w+)?|%%")
+#: Each plan stands in the log behind its time, on lines that begin with a tab.
+TOLD = re.compile(r"plan:\n((?:\t.*\n)+)")
+EXPLAINING = {
+    "session_preload_libraries": "auto_explain",
+    "auto_explain.log_min_duration": "0",
+    "auto_explain.log_format": "json",
+    "auto_explain.log_nested_statements": "on",
+}
 
 Plan = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Explained:
-    step: str
-    statement: str
-    plan: Plan
+@dataclass(slots=True, kw_only=True)
+class ExplainedTimes(Times):
+    """What PostgreSQL writes into its log during each step."""
 
-
-class Steps(Times):
-    """Notes which step of a round is under way."""
-
-    step: str | None = None
+    log: Path
+    plans: dict[str, list[Plan]] = field(default_factory=dict)
 
     @contextmanager
     def of(self, name: str) -> Iterator[None]:
-        self.step = name
-        with super().of(name):
+        before = self.log.stat().st_size
+        with Times.of(self, name):
             yield
-        self.step = None
-
-
-def explain(cursor: Any, statement: str, parameters: Any) -> Plan:
-    """As it is carried out now."""
-    cursor.execute("EXPLAIN (FORMAT JSON) " + statement, parameters)
-    plan: Plan = cursor.fetchone()[0][0]["Plan"]
-    return plan
-
-
-def explain_for_any_values(cursor: Any, statement: str) -> Plan:
-    numbers: dict[str, int] = {}
-
-    def numbered(found: re.Match[str]) -> str:
-        if found[0] == "%%":
-            return "%"
-        return f"${numbers.setdefault(found[1], len(numbers) + 1)}{found[2] or ''}"
-
-    cursor.execute(
-        "EXPLAIN (FORMAT JSON, GENERIC_PLAN) " + PLACEHOLDER.sub(numbered, statement), prepare=False
-    )
-    plan: Plan = cursor.fetchone()[0][0]["Plan"]
-    return plan
-
-
-class Explaining:
-    """Every statement that goes to any engine during a step, explained just before it is carried out:
-    also those that go straight to the driver."""
-
-    def __init__(self, steps: Steps) -> None:
-        self.found: list[Explained] = []
-        self.is_on = False
-        self.steps = steps
-
-    def note(self, cursor: psycopg.Cursor[Any], query: Any, parameters: Any) -> None:
-        statement = query.decode() if isinstance(query, bytes) else query
-        step = self.steps.step
-        if not self.is_on or step is None or not EXPLAINED.match(statement):
-            return
-        self.is_on = False
-        # Its own kind of cursor knows its own placeholders.
-        with type(cursor)(cursor.connection) as other:
-            plans = [explain(other, statement, parameters)]
-        # On a connection that prepares nothing each statement is planned with its values.
-        if cursor.connection.prepare_threshold is not None:
-            # A connection of the same settings: a pipeline would ask for the values.
-            with psycopg.connect(make_conninfo(**cursor.connection.info.get_parameters())) as another:
-                plans.append(explain_for_any_values(another.cursor(), statement))
-        self.found.extend(Explained(step, statement, plan) for plan in plans)
-        self.is_on = True
+        with self.log.open("rb") as log:
+            log.seek(before)
+            told = log.read().decode()
+        self.plans.setdefault(name, []).extend(json.loads(each[1]) for each in TOLD.finditer(told))
 
 
 def parts(plan: Plan) -> Iterator[Plan]:
@@ -125,52 +84,76 @@ def grows_with_the_past(plan: Plan) -> list[str]:
 
 
 @pytest.fixture
-def explaining(monkeypatch: pytest.MonkeyPatch) -> Explaining:
-    noting, execute = Explaining(Steps()), psycopg.Cursor.execute
-
-    def explain_and_execute(self: psycopg.Cursor[Any], query: Any, params: Any = None, **options: Any) -> Any:
-        noting.note(self, query, params)
-        return execute(self, query, params, **options)
-
-    monkeypatch.setattr(psycopg.Cursor, "execute", explain_and_execute)
-    return noting
-
-
-@pytest.fixture
 def make_side(
-    empty_database_url: str, redis_url: str, tmp_path: Path, explaining: Explaining
-) -> Iterator[Callable[[], Side]]:
+    empty_database_url: str, redis_url: str, tmp_path: Path, databases: Databases
+) -> Iterator[Callable[..., Side]]:
+    """A side on a database with these settings."""
     with ExitStack() as close:
-        yield lambda: Side(
-            empty_database_url, redis_url, folder=tmp_path, close=close, times=explaining.steps, count=2
-        )
+
+        def make(**settings: str) -> Side:
+            set_for_new_connections(empty_database_url, EXPLAINING | settings)
+            times = ExplainedTimes(log=databases.server.log)
+            return Side(empty_database_url, redis_url, folder=tmp_path, close=close, times=times, count=2)
+
+        yield make
 
 
+def set_for_new_connections(url: str, settings: dict[str, str]) -> None:
+    engine = create_engine(url)
+    with engine.begin() as conn:
+        for name, value in settings.items():
+            conn.execute(text(f"ALTER DATABASE {make_url(url).database} SET {name} = '{value}'"))
+    engine.dispose()
+
+
+@pytest.mark.parametrize("plans", ["auto", "force_generic_plan"])
 @pytest.mark.parametrize("knows", ["the long past", "a time when all was new"])
-def test_no_hot_statement_reads_the_past(
-    make_side: Callable[[], Side], explaining: Explaining, knows: str
-) -> None:
-    """With statistics that are right, and with those of a database that had nothing in it."""
-    side = make_side()
+def test_no_hot_statement_reads_the_past(make_side: Callable[..., Side], knows: str, plans: str) -> None:
+    """With statistics that are right and with those of a database that had nothing in it; with the plans
+    that PostgreSQL prefers and with those for any values."""
+    side = make_side(plan_cache_mode=plans)
     if knows != "the long past":
         settle(side.engine)
         with side.engine.begin() as conn:
             for table in LONG:
                 conn.execute(text(f"ALTER TABLE {table} SET (autovacuum_enabled = off)"))
     add_past(side.engine, ENDED, settles=knows == "the long past")
-    side.round(4)
-    explaining.is_on = True
-    side.round(4)
-    explaining.is_on = False
-    found = explaining.found
-    assert {each.step for each in found} == set(HOT)
-    assert len({each.statement for each in found}) > 15
+    for _ in range(ROUNDS):
+        side.round(4)
+    told = side.times
+    assert isinstance(told, ExplainedTimes)
+    statements = {step: {each["Query Text"] for each in found} for step, found in told.plans.items()}
+    # What each step is about is among it.
+    assert statements.keys() == set(HOT)
+    assert any("pg_current_snapshot" in each for each in statements["feed"])
+    assert any("INSERT INTO held_devices" in each for each in statements["commit"])
+    assert any("closed_attempts" in each for each in statements["observe"])
+    assert any("nextval" in each for each in statements["submit"])
+    if plans == "force_generic_plan":
+        # The leader never prepares, so that its statements are always planned with their values.
+        del told.plans["feed"]
     growing = {
-        f"{each.step}: {growing} in {' '.join(each.statement.split())}"
+        f"{step}: {growing} in {' '.join(each['Query Text'].split())}"
+        for step, found in told.plans.items()
         for each in found
-        if (growing := grows_with_the_past(each.plan))
+        if (growing := grows_with_the_past(each["Plan"]))
     }
     assert growing == set()
+
+
+def test_the_leader_prepares_nothing(database_url: str) -> None:
+    engine = make_direct_engine(database_url)
+    with engine.connect() as conn:
+        driver = cast("psycopg.Connection", conn.connection.dbapi_connection)
+        assert driver.prepare_threshold is None
+    engine.dispose()
+
+
+def explain(cursor: Any, statement: str, parameters: Any) -> Plan:
+    """As it would be carried out now."""
+    cursor.execute("EXPLAIN (FORMAT JSON) " + statement, parameters)
+    plan: Plan = cursor.fetchone()[0][0]["Plan"]
+    return plan
 
 
 @pytest.mark.parametrize(
@@ -181,7 +164,7 @@ def test_no_hot_statement_reads_the_past(
         "SELECT unit_id FROM closed_attempts",
     ],
 )
-def test_what_reads_the_past_is_found(make_side: Callable[[], Side], statement: str) -> None:
+def test_what_reads_the_past_is_found(make_side: Callable[..., Side], statement: str) -> None:
     side = make_side()
     add_past(side.engine, 1_000)
     with side.engine.connect() as conn:
