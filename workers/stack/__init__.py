@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from workers.stack.errors import AlreadyRunning, DataFolderUnusable, NodesWrong, PortTaken, StackFailed
+from workers.stack.errors import (
+    AlreadyRunning,
+    DataFolderUnusable,
+    NodesWrong,
+    PortTaken,
+    SettingsWrong,
+    StackFailed,
+)
 from workers.stack.options import StackOptions
 from workers.stack.stack import Stack
 
@@ -11,6 +18,7 @@ __all__ = [
     "DataFolderUnusable",
     "NodesWrong",
     "PortTaken",
+    "SettingsWrong",
     "Stack",
     "StackFailed",
     "StackOptions",

@@ -33,5 +33,9 @@ class NodesWrong(StackFailed):
     """The declared nodes cannot be understood."""
 
 
+class SettingsWrong(StackFailed):
+    """A variable of the environment or an option would be refused by every process."""
+
+
 class DataFolderUnusable(StackFailed):
     """The data folder cannot be made, entered or written to."""

@@ -7,6 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from service.settings import Settings, settings_from
+from workers.stack.errors import SettingsWrong
+
 #: The only TCP address: nobody but this machine reaches the API.
 HOST = "127.0.0.1"
 DEFAULT_PORT = 8420
@@ -55,3 +58,14 @@ class StackOptions:
             "MUSTER_POOL": self.pool,
             "MUSTER_LEVELS": self.levels,
         }
+
+    def check(self, *, nodes: str) -> None:
+        """Raises SettingsWrong for what every process would refuse, before any of them is started."""
+        stores = Settings()
+        variables = self.environment(
+            port=self.port, nodes=nodes, database_url=stores.database_url, redis_url=stores.redis_url
+        )
+        try:
+            settings_from(variables)
+        except ValueError as error:
+            raise SettingsWrong(str(error)) from None

@@ -55,11 +55,12 @@ class Stack:
     def start(self) -> None:
         """Start every part and return; `wait_ready` waits until all of them answer.
 
-        Raises NodesWrong, AlreadyRunning, PortTaken, DataFolderUnusable or StackFailed; then nothing is
-        left running.
+        Raises NodesWrong, SettingsWrong, AlreadyRunning, PortTaken, DataFolderUnusable or StackFailed;
+        then nothing is left running.
         """
         # 1. What can be seen to be wrong is; the folder is ours alone.
         self._nodes = declare_nodes(self.options.nodes, launcher=self.options.launcher)
+        self.options.check(nodes=self._nodes)
         make_data_folder(self.options.data)
         self._lock.take()
         try:

@@ -63,7 +63,15 @@ def up(
     Only the API takes a TCP port, on 127.0.0.1. A process that dies is started again. Stopping leaves
     members running; the next `muster up` on the same folder adopts them.
     """
-    from workers.stack import AlreadyRunning, NodesWrong, PortTaken, Stack, StackFailed, StackOptions
+    from workers.stack import (
+        AlreadyRunning,
+        NodesWrong,
+        PortTaken,
+        SettingsWrong,
+        Stack,
+        StackFailed,
+        StackOptions,
+    )
 
     if data is not None:
         session.data = data
@@ -82,7 +90,7 @@ def up(
     except (AlreadyRunning, PortTaken) as error:
         click.echo(f"Error: {error}", err=True)
         return exits.REFUSED
-    except NodesWrong as error:
+    except (NodesWrong, SettingsWrong) as error:
         raise click.UsageError(str(error)) from None
     except StackFailed as error:
         click.echo(f"Error: {error}", err=True)
