@@ -4,6 +4,7 @@ Beside it a thread drops what ended long ago (K1)."""
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
 from types import FrameType
@@ -37,18 +38,21 @@ def run(settings: Settings) -> None:
     retention = Retention(engine, client, settings=settings, clock=SystemClock())
     retention.start()
     waits = backoff(most_seconds=max(settings.tick_seconds, 1.0))
-    while not stop.is_set():
-        stop_on_signals(stop)
-        ticker = Ticker(client, every_seconds=settings.tick_seconds, stop=stop, heartbeat=heartbeat)
-        try:
-            ticker.start()
-        except redis.RedisError as error:
-            seconds = next(waits)
-            _log.warning("redis_away", error=type(error).__name__, next_try_seconds=seconds)
-            heartbeat.beat(f"waits for Redis ({type(error).__name__})", is_well=False)
-            stop.wait(seconds)
-        else:
-            waits = backoff(most_seconds=max(settings.tick_seconds, 1.0))
+    # RQ's handler raises wherever the process is, also while it waits for Redis.
+    with contextlib.suppress(StopRequested):
+        while not stop.is_set():
+            stop_on_signals(stop)
+            ticker = Ticker(client, every_seconds=settings.tick_seconds, stop=stop, heartbeat=heartbeat)
+            try:
+                ticker.start()
+            except redis.RedisError as error:
+                seconds = next(waits)
+                _log.warning("redis_away", error=type(error).__name__, next_try_seconds=seconds)
+                heartbeat.beat(f"waits for Redis ({type(error).__name__})", is_well=False)
+                stop.wait(seconds)
+            else:
+                waits = backoff(most_seconds=max(settings.tick_seconds, 1.0))
+    stop_on_signals(stop)
     retention.stop()
     engine.dispose()
     heartbeat.end()

@@ -227,3 +227,12 @@ def test_a_server_that_was_away_needs_nobodys_help(servers: Servers, which: str)
         assert (stop(worker), stop(ticker)) == (0, 0)
     assert first != second
     engine.dispose()
+
+
+def test_a_ticker_that_waits_for_redis_ends_in_good_order(database_url: str, tmp_path: Path) -> None:
+    settings = {"redis_url": f"unix://{tmp_path}/nobody.sock", "runtime": tmp_path / "runtime"}
+    with running("ticker", database_url=database_url, **settings) as ticker:
+        sign = tmp_path / "runtime" / f"ticker.{ticker.pid}.json"
+        wait_until(lambda: sign.exists() and b"waits for Redis" in sign.read_bytes())
+        assert stop(ticker) == 0
+    assert not sign.exists()
