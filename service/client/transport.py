@@ -13,8 +13,8 @@ import httpx2
 import msgspec
 
 from service.client.address import Address
-from service.client.body import encode_body
-from service.client.errors import AddressWrong, ApiError, Unintelligible, Unreachable, WrongField
+from service.client.body import check_body, encode_body
+from service.client.errors import AddressWrong, ApiError, Unintelligible, Unreachable, Unsendable, WrongField
 
 T = TypeVar("T")
 
@@ -82,6 +82,7 @@ class Transport:
         Unreachable, Unintelligible or Unsendable.
         """
         content = None if body is None else encode_body(body)
+        check_body(headers or {})
         given = {**(headers or {}), **({} if content is None else {"Content-Type": "application/json"})}
         request = self._http.build_request(
             method, path, params=_present(query or {}), content=content, headers=given
@@ -144,7 +145,11 @@ class Transport:
 
 
 def segment(text: str) -> str:
-    """`text` as one part of a path, whatever it holds."""
+    """`text` as one part of a path. Raises Unsendable for what is no text."""
+    try:
+        check_body(text)
+    except Unsendable as error:
+        raise Unsendable("", f"{text!r} {error}") from None
     # A dot or two alone would be taken for a folder.
     return text.replace(".", "%2E") if text in {".", ".."} else quote(text, safe="")
 
@@ -169,6 +174,8 @@ def _retry_after(answer: httpx2.Response, pause: float) -> float:
 
 
 def _present(query: Mapping[str, Any]) -> dict[str, Any]:
+    """Raises Unsendable."""
+    check_body(query)
     return {name: value for name, value in query.items() if value is not None}
 
 

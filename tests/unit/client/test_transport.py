@@ -248,3 +248,13 @@ def test_what_json_has_no_form_for_is_not_sent() -> None:
     with serving(Answer(body=QUEUE)) as (server, client), pytest.raises(Unsendable):
         client.submit({"name": object()})
     assert server.asked == []
+
+
+def test_what_is_no_text_is_refused_before_it_is_sent() -> None:
+    """Bytes of a command line that are no UTF-8 come as halves of characters."""
+    with serving(Answer(body=QUEUES)) as (server, client):
+        with pytest.raises(Unsendable, match="name"):
+            list(client.list_groups(name="\udcff"))
+        with pytest.raises(Unsendable, match="half a character"):
+            client.queues.get("\udcff")
+    assert server.asked == []
