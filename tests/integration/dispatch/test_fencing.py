@@ -127,24 +127,29 @@ def test_d2_an_old_observation_does_not_restart_a_healthy_group(site: Site) -> N
 
 
 def test_d2_a_cancel_that_came_between_look_and_record_wins(site: Site) -> None:
+    """The pass has seen the end of g1 and read its row, and starts g2 before it records what follows."""
     unit = site.admit("g1", [("n1", (0,))])
     site.pass_at(1)
 
-    class CancelsAfterLooking(SimulatedLauncher):
-        has_cancelled = False
+    class CancelsWhileItLaunches(SimulatedLauncher):
+        cancelled_in: Any = None
 
-        def observe(self) -> Any:
-            seen = super().observe()
-            if not self.has_cancelled and any(one.exit_code is not None for one in seen):
-                self.has_cancelled = True
+        def launch(self, members: Any) -> Any:
+            if self.cancelled_in is None:
                 site.cancel(unit)
-            return seen
+                self.cancelled_in = site.attempt(unit)
+            return super().launch(members)
 
+    launcher = CancelsWhileItLaunches(site.cluster, "p1")
     site.dispatcher.close()
-    site.dispatcher = site.make_dispatcher("d2", wrap=lambda _: CancelsAfterLooking(site.cluster, "p1"))
+    site.dispatcher = site.make_dispatcher("d2", wrap=lambda _: launcher)
     site.cluster.end("g1", exit_code=1)
+    other = site.admit("g2", [("n1", (1,))])
     site.pass_at(2)
 
+    # Nobody had decided anything of generation 1 until then.
+    assert (launcher.cancelled_in.generation, launcher.cancelled_in.evict_cause) == (1, "Cancelled")
+    assert site.status(other) == "Running"
     assert site.status(unit) == "Cancelled"
     assert site.events(unit).count("MemberEnded") == 1
     assert "Recovering" not in site.events(unit)
