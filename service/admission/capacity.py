@@ -140,15 +140,18 @@ class Capacity:
             known = self._bindings[shape_id] = stamp, find_binding(query)
         return known[1]
 
-    def forget_fields(self) -> None:
-        """Bound what rare filters (a named node) leave behind."""
-        if len(self._fields) > MAX_FIELDS:
-            self._fields.clear()
-            self._queries.clear()
-            self._answers.clear()
-            self._bindings.clear()
-            for state in self.nodes.values():
-                state.memberships.clear()
+    def forget_fields(self) -> bool:
+        """Bound what rare filters (a named node) leave behind. True if they were forgotten: new ones begin
+        to count anew how much they grow and shrink."""
+        if len(self._fields) <= MAX_FIELDS:
+            return False
+        self._fields.clear()
+        self._queries.clear()
+        self._answers.clear()
+        self._bindings.clear()
+        for state in self.nodes.values():
+            state.memberships.clear()
+        return True
 
     def _change(self, taken: Taken, *, is_release: bool) -> None:
         state = self.nodes.get(taken.node_id)

@@ -34,7 +34,8 @@ def plan_cycle(world: World, now: datetime, *, without: Collection[int] = frozen
     Waiting rows `without` are passed over: they are listed and explained, are not admitted and block
     nobody. Leaves the world as it was; the same arguments give the same plan.
     """
-    world.capacity.forget_fields()
+    if world.capacity.forget_fields():
+        world.memory.shapes.clear()
     try:
         # 1. Settle: what each queue holds.
         quota = QuotaBook(world.configuration.queues, world.used)

@@ -55,7 +55,7 @@ class ClassMemo(NamedTuple):
 
 
 class ShapeMemo(NamedTuple):
-    """A shape's verdict, and how much its fields had grown and shrunk then."""
+    """A shape's verdict, and how much its fields had grown and shrunk then: worth nothing without them."""
 
     stamp: tuple[int, int]
     verdict: Verdict

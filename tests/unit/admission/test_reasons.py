@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from service.admission.capacity import MAX_FIELDS
 from service.admission.cycle import plan_cycle
 from service.admission.world import Changes, Node, Queue
 from service.domain.queue import Order
@@ -392,3 +393,17 @@ def test_the_scattered_resource_follows_what_is_taken() -> None:
         at.cycle()
         told.append(at.blocker(9, Code.FRAGMENTED).scope["resource"])
     assert told == ["memory", "gpus", "gpus"]
+
+
+def test_reasons_stay_true_though_more_fields_are_used_than_kept() -> None:
+    """They are made anew in each cycle then, and nothing says how they differ from those before."""
+    at = site([node(1, 8)], [queue()], gang(1, role(1, 5)), gang(2, role(1, 3)))
+    at.cycle()
+    rare = (gang(4 + each, role(1, 1, labels={"rare": str(each)})) for each in range(MAX_FIELDS))
+    at.submit(gang(3, role(1, 8)), *rare)
+    at.cycle()
+    at.cycle()
+    assert at.have(at.blocker(3, Code.INSUFFICIENT_GPUS)) == 0
+    at.end(2)
+    at.cycle()
+    assert at.have(at.blocker(3, Code.INSUFFICIENT_GPUS)) == 3
