@@ -13,7 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from service.operations.member_logs import list_segments, log_path, read_log, tail_log
+from service.operations.member_logs import list_segments, log_path, read_log, segment_path, tail_log
 from tests.contract.subjects import wait_for_end, wait_until
 from tests.integration.local_launcher.bench import Bench
 from workers.launchers.base import MemberKey
@@ -200,6 +200,22 @@ def test_what_is_missing_in_the_middle_is_said_where_it_is_missing(bench: Bench)
     assert (seen.exit_code, seen.detail) == (3, "output lost: File too large")
     lines = tail_log(bench.data, key)
     assert lines == ["before", "", "[401 bytes of output lost: File too large]", "after"]
+
+
+def test_a_log_that_was_set_aside_without_a_new_one_is_kept(bench: Bench) -> None:
+    """As when the disk had no room for a new file just then: it is the newest part of the log."""
+    half = LIMIT // 2
+    key = bench.run(f"""
+        os.write(1, b"a" * {half})
+        while not Path("go").exists(): time.sleep(0.01)
+        os.write(1, b"b" * 10)
+    """)
+    log = log_path(bench.data, key)
+    wait_until(lambda: log.exists() and log.stat().st_size == half)
+    log.rename(segment_path(log, 0))
+    (bench.folder / "go").touch()
+    wait_for_end(bench.launcher, key)
+    assert read_all(bench, key, limit=LIMIT) == (0, b"a" * half + b"b" * 10)
 
 
 def test_a_full_disk_costs_output_and_not_the_member(bench: Bench) -> None:

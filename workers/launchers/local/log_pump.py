@@ -84,7 +84,7 @@ class LogPump:
 
     def _turn(self) -> None:
         """Begin the next segment. One rename tells a reader all: the new name says where it began."""
-        older = list_segments(self._log)
+        older = [segment for segment in list_segments(self._log) if segment.start < self._start]
         with contextlib.suppress(FileNotFoundError):  # set aside already, but the disk was full for a new one
             self._log.rename(segment_path(self._log, self._start))
         reach("supervisor.log-set-aside")
