@@ -72,7 +72,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
     #: How long a leader's or dispatcher's lease lasts without renewal.
     lease_seconds: Seconds = 10.0
-    #: A cycle that takes longer loses its lease.
+    #: A cycle, or pass of a dispatcher, that takes longer is one that hangs: its lease is not renewed, so
+    #: that another may take over. A slow launcher loses nothing by it while nobody else wants the pool.
     cycle_bound_seconds: Seconds = 60.0
     #: Rest after a cycle that admitted nothing (J2), unless places are given back meanwhile.
     cycle_rest_seconds: Annotated[float, msgspec.Meta(ge=0, le=_LONG)] = 0.015
