@@ -17,15 +17,18 @@ from tests.e2e.stacks import wait_for
 from workers.embedded.identity import ProcessIdentity, find_identity
 from workers.launchers.local.processes import MARK, OWNER
 
-#: Takes note of every signal that can be caught, and goes on. Its pid is chosen: clone3 with set_tid. Its
-#: parent only waits.
+#: Takes note of every signal that can be caught, and goes on. Its pid is chosen: clone3 with set_tid, once
+#: no process group and no session is named by it either. Its parent only waits.
 _CHOSEN = """
-import ctypes, os, signal, struct, sys, time
+import ctypes, errno, os, signal, struct, sys, time
 wanted = (ctypes.c_int * 1)(int(sys.argv[1]))
 fields = [0, 0, 0, 0, signal.SIGCHLD, 0, 0, 0, ctypes.addressof(wanted), 1, 0]
 arguments = ctypes.create_string_buffer(struct.pack("11Q", *fields))
 libc = ctypes.PyDLL(None, use_errno=True)
-pid = libc.syscall(435, arguments, 88)
+gives_up_at = time.monotonic() + 10
+while (pid := libc.syscall(435, arguments, 88)) < 0 and ctypes.get_errno() == errno.EEXIST:
+    if time.monotonic() > gives_up_at: break
+    time.sleep(0.05)
 if pid < 0:
     sys.exit(os.strerror(ctypes.get_errno()))
 if pid > 0:
@@ -66,10 +69,10 @@ def innocent(command: list[str], *, environ: Mapping[str, str] | None = None) ->
         yield found
         assert process.poll() is None, f"{command} was ended, and belongs to nobody"
     finally:
-        process.kill()
+        # With what the shell had started; before its pid is free again.
+        if process.returncode is None:
+            end_group(process.pid)
         process.wait()
-        # What the shell had started is of the same group.
-        end_group(process.pid)
 
 
 def end_group(pid: int) -> None:
@@ -104,5 +107,6 @@ def _chosen(pid: int, note: Path) -> Iterator[None]:
         yield
         assert parent.poll() is None, f"who had got the pid {pid} was ended"
     finally:
-        end_group(parent.pid)
+        if parent.returncode is None:
+            end_group(parent.pid)
         parent.wait()

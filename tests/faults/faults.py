@@ -21,6 +21,8 @@ STORES = ("postgres", "valkey")
 #: What the API calls them.
 KIND = {"postgres": "PostgreSQL", "valkey": "Redis"}
 
+_SPAWNER = "workers.launchers.local.spawner"
+
 
 def freeze(identity: ProcessIdentity) -> list[int]:
     """SIGSTOP a process and everything below it; the pids, for `thaw`."""
@@ -133,7 +135,7 @@ def second(up: Up, part: str) -> Iterator[ServiceProcess]:
 def spawner(up: Up) -> psutil.Process:
     """The warm process from which members are forked."""
     children = psutil.Process(up.identity("dispatcher").pid).children()
-    return next(child for child in children if "workers.launchers.local.spawner" in child.cmdline())
+    return next(child for child in children if _SPAWNER in child.cmdline())
 
 
 def member(up: Up, group_id: str, *, rank: int) -> psutil.Process:
@@ -156,7 +158,16 @@ def member(up: Up, group_id: str, *, rank: int) -> psutil.Process:
 
 def supervisor(up: Up, group_id: str, *, rank: int) -> psutil.Process:
     """The process that keeps a member that runs."""
-    return psutil.Process(member(up, group_id, rank=rank).ppid())
+    return supervisor_of(member(up, group_id, rank=rank))
+
+
+def supervisor_of(child: psutil.Process) -> psutil.Process:
+    """What a supervisor that was killed left is a child of whoever takes orphans here, who is nobody's to
+    kill. Raises ProcessLookupError then."""
+    parent = psutil.Process(child.ppid())
+    if _SPAWNER not in parent.cmdline():  # supervisors are forks of it
+        raise ProcessLookupError(f"the supervisor of {child.pid} was killed before")
+    return parent
 
 
 def kill_everything(up: Up) -> None:
@@ -164,11 +175,12 @@ def kill_everything(up: Up) -> None:
     parts = [up.identity(part) for part in (*SERVICES, *STORES)]
     marked = [process for process, _ in find_marks(owner_of(up.data))]
     pids = {process.id.pid for process in marked}
-    supervisors = {process.parent for process in marked} - pids
+    supervisors = set()
+    for pid in pids:
+        with suppress(ProcessLookupError, psutil.NoSuchProcess):
+            supervisors.add(supervisor_of(psutil.Process(pid)).pid)
     up.process.kill()
     for pid in (*(part.pid for part in parts), *supervisors, *pids):
-        # A supervisor that has ended meanwhile has left its member to init.
-        if pid != 1:
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
     up.process.wait()

@@ -142,9 +142,7 @@ def test_a_killed_supervisor_takes_all_of_its_member_along(up: Up, tmp_path: Pat
         work = f"{_DAEMON.format(note=note)} {_STUBBORN}"
         group = trial.run(with_grace(trial.journal.doing(work, members=2), "1s"))
         daemons = {noted(note)}
-        supervisor = faults.member(up, group, rank=0).parent()
-        assert supervisor is not None
-        os.kill(supervisor.pid, signal.SIGKILL)
+        faults.supervisor(up, group, rank=0).kill()
 
         def again() -> bool | None:
             found = trial.client.get(group)

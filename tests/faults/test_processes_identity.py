@@ -73,7 +73,7 @@ def test_after_another_boot_of_the_machine_everything_goes_on_where_it_was(tmp_p
 def _family(up: Up, group_id: str, *, rank: int) -> list[int]:
     """The supervisor of a member, and the member."""
     member = faults.member(up, group_id, rank=rank)
-    return [member.ppid(), member.pid]
+    return [faults.supervisor_of(member).pid, member.pid]
 
 
 def _kill(pids: list[int]) -> None:

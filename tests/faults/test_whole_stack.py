@@ -6,8 +6,6 @@ and ledger and processes agree, and everything goes on by itself.
 
 from __future__ import annotations
 
-import os
-import signal
 import time
 import uuid
 from pathlib import Path
@@ -114,7 +112,7 @@ def test_a_gang_that_loses_a_member_starts_again_whole(up: Up, tmp_path: Path, w
     """What ends with 128 + 9 failed; of whom nobody saw the end was lost."""
     with load_on(up, tmp_path) as trial:
         member = faults.member(up, trial.across, rank=1)
-        os.kill(member.pid if who == "member" else member.ppid(), signal.SIGKILL)
+        (member if who == "member" else faults.supervisor_of(member)).kill()
         group = wait_for(lambda: _next_generation(trial), "the gang runs again")
         assert (group.attempt, group.restarts_used) == (1, 1 if who == "member" else 0)
 
