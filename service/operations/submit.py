@@ -16,7 +16,7 @@ from service.operations.submission import Draft, Outcome, Submission, Submitted
 from service.operations.submit_keys import settle_keys, take_first
 from service.points import reach
 from service.store.ground import Ground, read_ground
-from service.store.groups import NewGroup, add_submitted, insert_groups
+from service.store.groups import NewGroup, insert_submitted
 from service.store.idempotency import KeyedGroups, KeyId, SubmitKey
 from service.store.shapes import ensure_shapes
 from service.store.specs import hidden_of
@@ -78,9 +78,7 @@ def _write(
     # 4. What comes to be.
     if made := [draft for draft in drafts if draft.comes_to_be]:
         _make_groups(made, ground=ground, shape_ids=_shape_ids(conn, made, known=ground.shapes), box=box)
-        groups = [group for draft in made for group in draft.groups]
-        insert_groups(conn, groups)
-        add_submitted(conn, groups)
+        insert_submitted(conn, [group for draft in made for group in draft.groups])
 
 
 def _look(conn: Connection, drafts: Sequence[Draft]) -> Ground:

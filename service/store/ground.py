@@ -3,13 +3,11 @@ the ids of what it will write, all in one look."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 
 from sqlalchemy import Connection, text
-
-T = TypeVar("T")
 
 #: A queue's name, a tenant, and whether who asks is an operator.
 Entry: TypeAlias = tuple[str, str, bool]
@@ -58,10 +56,6 @@ def read_ground(
         # As text: psycopg takes ten times as long for an array of as many.
         group_ids=sorted(map(int, row.group_ids.split(","))),
     )
-
-
-def _found(asked: Collection[T], ids: Sequence[int | None]) -> dict[T, int]:
-    return {each: found for each, found in zip(asked, ids, strict=True) if found is not None}
 
 
 #: A sub-select for each entry and digest looks into an index, whatever the planner thinks of arrays.

@@ -16,7 +16,7 @@ from service.domain.group import GroupSpec
 from service.domain.shape import Scheduling
 from service.domain.status import Status
 from service.domain.unit import unit_id
-from service.store.copying import NULL, copy_lines, escaped, escaped_json
+from service.store.copying import NULL, Lines, copy_lines, escaped, escaped_json
 from service.store.specs import spec_body
 
 _GROUP_COLUMNS = (
@@ -96,14 +96,21 @@ def reserve_group_ids(conn: Connection, count: int) -> list[int]:
 
 def insert_groups(conn: Connection, groups: Sequence[NewGroup]) -> None:
     """Groups, their specs and their Pending units: one COPY for each table."""
-    copy_lines(conn, "groups", columns=_GROUP_COLUMNS, lines=map(_group_line, groups))
-    copy_lines(conn, "group_specs", columns=_SPEC_COLUMNS, lines=map(_spec_line, groups))
-    copy_lines(conn, "units", columns=UNIT_COLUMNS, lines=map(_unit_line, groups))
+    copy_lines(conn, _rows_of(groups))
 
 
-def add_submitted(conn: Connection, groups: Sequence[NewGroup]) -> None:
-    """Record that they were submitted."""
-    copy_lines(conn, "events", columns=_EVENT_COLUMNS, lines=map(_event_line, groups))
+def insert_submitted(conn: Connection, groups: Sequence[NewGroup]) -> None:
+    """Groups, and the record that they were submitted."""
+    events = Lines("events", _EVENT_COLUMNS, map(_event_line, groups))
+    copy_lines(conn, [*_rows_of(groups), events])
+
+
+def _rows_of(groups: Sequence[NewGroup]) -> list[Lines]:
+    return [
+        Lines("groups", _GROUP_COLUMNS, map(_group_line, groups)),
+        Lines("group_specs", _SPEC_COLUMNS, map(_spec_line, groups)),
+        Lines("units", UNIT_COLUMNS, map(_unit_line, groups)),
+    ]
 
 
 def _group_line(group: NewGroup) -> str:
