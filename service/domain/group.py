@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from service.domain.resources import Resources
@@ -80,6 +80,29 @@ class GroupSpec:
     @property
     def member_count(self) -> int:
         return sum(role.count for role in self.roles)
+
+    def named(self, name: str) -> GroupSpec:
+        """The same under another name: alike (see is_like)."""
+        return replace(self, name=name)
+
+    def is_like(self, other: GroupSpec) -> bool:
+        """Whether all but the name is the very same, so that what was found out of one holds for the other.
+        False also for what is only equal: to compare that would take as long as to find out again."""
+        return (
+            self.roles is other.roles
+            and self.labels is other.labels
+            and self.recovery is other.recovery
+            and self.queue == other.queue
+            and self.priority == other.priority
+            and self.scheduling is other.scheduling
+            and self.topology_required == other.topology_required
+            and self.topology_preferred == other.topology_preferred
+            and self.time_limit_seconds == other.time_limit_seconds
+            and self.start_timeout_seconds == other.start_timeout_seconds
+            and self.grace_seconds == other.grace_seconds
+            and self.is_preemptible == other.is_preemptible
+            and self.allows_infeasible == other.allows_infeasible
+        )
 
     def shape(self) -> Shape:
         return Shape(

@@ -70,8 +70,9 @@ class Draft:
         ask = self.submission
         self.refusal = find_broken(ask.specs, is_batch=ask.is_batch)
         self.public_ids = tuple(uuid7() for _ in ask.specs)
-        self.shapes = tuple(spec.shape() for spec in ask.specs)
-        self.digests = tuple(map(shape_digest, self.shapes))
+        shapes = shapes_of(ask.specs)
+        self.shapes = tuple(shape for shape, _ in shapes)
+        self.digests = tuple(digest for _, digest in shapes)
         self.keyed = None
         if ask.key is not None:
             self.keyed = KeyedGroups(key=ask.key, group_ids=self.public_ids, created_at=ask.now)
@@ -112,3 +113,15 @@ class Draft:
         self.refusal = find_closed(specs, open_queues=open_queues, is_batch=is_batch) or find_misplaced(
             specs, self.shapes, cluster=cluster, is_batch=is_batch
         )
+
+
+def shapes_of(specs: Sequence[GroupSpec]) -> list[tuple[Shape, bytes]]:
+    """The shape of each, with its digest; of those that are alike it is made once."""
+    found: list[tuple[Shape, bytes]] = []
+    for index, spec in enumerate(specs):
+        if index and spec.is_like(specs[index - 1]):
+            found.append(found[-1])
+        else:
+            shape = spec.shape()
+            found.append((shape, shape_digest(shape)))
+    return found

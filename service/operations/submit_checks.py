@@ -35,6 +35,8 @@ _UNITS = {
 
 def find_broken(specs: Sequence[GroupSpec], *, is_batch: bool) -> InvalidRequest | None:
     """The rules of its own that a group breaks."""
+    if not any(broken_rules(spec) for spec in _unlike(specs)):
+        return None
     return _refusal(_each(specs, broken_rules, is_batch=is_batch))
 
 
@@ -94,6 +96,11 @@ def _shortfall_text(short: Shortfall) -> str:
 
 def _listed(values: float | tuple[str, ...]) -> str:
     return ", ".join(values) if isinstance(values, tuple) else f"{values:g}"
+
+
+def _unlike(specs: Sequence[GroupSpec]) -> Iterator[GroupSpec]:
+    """Those that are not like the one before."""
+    return (spec for index, spec in enumerate(specs) if not (index and spec.is_like(specs[index - 1])))
 
 
 def _each(

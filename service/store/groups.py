@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -17,7 +17,7 @@ from service.domain.shape import Scheduling
 from service.domain.status import Status
 from service.domain.unit import unit_id
 from service.store.copying import NULL, Lines, copy_lines, escaped, escaped_json
-from service.store.specs import spec_body
+from service.store.specs import spec_bodies
 
 _GROUP_COLUMNS = (
     "id",
@@ -108,7 +108,7 @@ def insert_submitted(conn: Connection, groups: Sequence[NewGroup]) -> None:
 def _rows_of(groups: Sequence[NewGroup]) -> list[Lines]:
     return [
         Lines("groups", _GROUP_COLUMNS, map(_group_line, groups)),
-        Lines("group_specs", _SPEC_COLUMNS, map(_spec_line, groups)),
+        Lines("group_specs", _SPEC_COLUMNS, _spec_lines(groups)),
         Lines("units", UNIT_COLUMNS, map(_unit_line, groups)),
     ]
 
@@ -144,9 +144,10 @@ def _labels(spec: GroupSpec) -> str:
     return escaped_json(msgspec.json.encode(spec.labels)) if spec.labels else "{}"
 
 
-def _spec_line(group: NewGroup) -> str:
-    sealed = NULL if group.sealed is None else rf"\\x{group.sealed.hex()}"
-    return f"{group.id}\t{escaped_json(spec_body(group.spec))}\t{sealed}\n"
+def _spec_lines(groups: Sequence[NewGroup]) -> Iterator[str]:
+    for group, body in zip(groups, spec_bodies(group.spec for group in groups), strict=True):
+        sealed = NULL if group.sealed is None else rf"\\x{group.sealed.hex()}"
+        yield f"{group.id}\t{escaped_json(body)}\t{sealed}\n"
 
 
 def _unit_line(group: NewGroup) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -11,6 +11,9 @@ from sqlalchemy import Connection, text
 from service.domain.group import GroupSpec, Role
 from service.domain.masking import split_env
 from service.store.pipe import Pipe, bigints, compact, one_trip
+
+#: How `spec_body` begins: the name is the first that a spec says.
+_BEFORE_NAME = b'{"spec":{"name":'
 
 #: Variables of each role that must not be shown, by the position of the role.
 Hidden = tuple[dict[str, str], ...]
@@ -48,6 +51,16 @@ def spec_body(spec: GroupSpec) -> bytes:
     return msgspec.json.encode(
         {"spec": stored.spec, "secrets": stored.secret_names, "masked": stored.masked_names}
     )
+
+
+def spec_bodies(specs: Iterable[GroupSpec]) -> Iterator[bytes]:
+    """`spec_body` of each; of those that are alike everything but the name is written once."""
+    before, rest = None, b""
+    for spec in specs:
+        if before is None or not spec.is_like(before):
+            rest = spec_body(spec.named("")).removeprefix(_BEFORE_NAME + b'""')
+        before = spec
+        yield _BEFORE_NAME + msgspec.json.encode(spec.name) + rest
 
 
 def stored_spec(spec: GroupSpec, sealed: bytes | None) -> StoredSpec:

@@ -6,6 +6,8 @@ import functools
 import re
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from service.api.schemas.group import GroupRequest, RecoveryRequest, RequestsRequest, RoleRequest
 from service.api.wire import cpus_milli_of, memory_mib_of, seconds_of
 from service.domain.errors import FieldError, InvalidRequest, UnsupportedField
@@ -19,15 +21,23 @@ _LOSSES = frozenset(loss.value for loss in OnMemberLoss)
 
 
 def read_groups(requests: Sequence[GroupRequest]) -> list[GroupSpec]:
-    """All specs of a batch. Errors name the index of the group."""
-    specs = []
+    """All specs of a batch, those next to each other that differ only in their names alike
+    (`GroupSpec.is_like`). Errors name the index of the group."""
+    specs: list[GroupSpec] = []
     for index, request in enumerate(requests):
+        if index and _is_like(request, requests[index - 1]):
+            specs.append(specs[-1].named(request.name))
+            continue
         try:
             specs.append(read_group(request))
         except InvalidRequest as error:
             errors = [FieldError(f"groups[{index}].{each.field}", each.message) for each in error.errors]
             raise type(error)(error.message, errors=errors) from None
     return specs
+
+
+def _is_like(request: GroupRequest, other: GroupRequest) -> bool:
+    return msgspec.structs.replace(request, name=other.name) == other
 
 
 def read_group(request: GroupRequest) -> GroupSpec:
