@@ -10,6 +10,7 @@ import asyncio
 import contextvars
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from litestar.concurrency import sync_to_thread
 
@@ -25,13 +26,16 @@ MOST_TOGETHER = 64
 _Waiting = tuple[Submission, "asyncio.Future[Submitted]", float]
 
 
-class SubmitLane:
-    """Of one API process, used from its event loop only. `commit` writes submissions in one transaction, and
-    is called in a thread; `ring` is called when groups have come to be."""
+class Commit(Protocol):
+    """Writes submissions in one transaction; is called in a thread."""
 
-    def __init__(
-        self, commit: Callable[[Sequence[Submission]], list[Outcome]], *, ring: Callable[[], None]
-    ) -> None:
+    def __call__(self, submissions: Sequence[Submission], /, *, is_patient: bool) -> list[Outcome]: ...
+
+
+class SubmitLane:
+    """Of one API process, used from its event loop only. `ring` is called when groups have come to be."""
+
+    def __init__(self, commit: Commit, *, ring: Callable[[], None]) -> None:
         self._commit = commit
         self._ring = ring
         self._waiting: deque[_Waiting] = deque()
@@ -66,13 +70,15 @@ class SubmitLane:
             _tell(future, StoreUnavailable(IN_USE))
         return [self._waiting.popleft() for _ in range(min(len(self._waiting), MOST_TOGETHER))]
 
-    async def _write(self, together: Sequence[_Waiting]) -> None:
+    async def _write(self, together: Sequence[_Waiting], *, is_apart: bool = False) -> None:
+        """In the lane also one alone waits for a lock only briefly: those who come wait behind it."""
+        submissions = [submission for submission, _, _ in together]
         try:
             outcomes: Sequence[Outcome | Exception] = await sync_to_thread(
-                self._commit, [submission for submission, _, _ in together]
+                self._commit, submissions, is_patient=is_apart
             )
         except Exception as error:  # noqa: BLE001 (it is told to those who asked)
-            if len(together) > 1 and may_go_better_apart(error):
+            if not is_apart and may_go_better_apart(error):
                 for each in together:
                     self._write_apart(each)
                 return
@@ -84,7 +90,7 @@ class SubmitLane:
 
     def _write_apart(self, each: _Waiting) -> None:
         """One may wait for a lock that somebody else has; the lane goes on without it."""
-        task = asyncio.create_task(self._write([each]), context=self._context.copy())
+        task = asyncio.create_task(self._write([each], is_apart=True), context=self._context.copy())
         self._apart.add(task)
         task.add_done_callback(self._apart.discard)
 

@@ -21,8 +21,8 @@ from service.store.idempotency import KeyedGroups, KeyId, SubmitKey
 from service.store.shapes import ensure_shapes
 from service.store.specs import hidden_of
 
-#: So long a request waits for a lock; those that are written together may not wait for each other's.
-_ALONE, _TOGETHER = "10s", "250ms"
+#: So long a transaction waits for a lock, and if others wait for it to be over.
+_PATIENT, _BRIEF = "10s", "250ms"
 
 
 def submit_groups(
@@ -50,44 +50,49 @@ def commit_submissions(
     *,
     box: SecretBox,
     configuration: KnownConfiguration,
+    is_patient: bool = True,
 ) -> list[Outcome]:
     """Requests in one transaction, as if they came one after the other: what refuses one changes nothing
-    for the others. An error of the database is that of all; it waits shorter for locks if there are several.
-    """
+    for the others. An error of the database is that of all. `is_patient`: locks are waited for long."""
     drafts = [Draft(submission) for submission in submissions]
     sound = [draft for draft in drafts if draft.comes_to_be]
     if sound:
         with engine.begin() as conn:
-            _write(conn, sound, box=box, configuration=configuration)
+            ground = _look(conn, sound, lock_timeout=_PATIENT if is_patient else _BRIEF)
+            _write(conn, sound, ground=ground, box=box, configuration=configuration)
             reach("api.groups-written")
         reach("api.groups-submitted")
     return [draft.outcome for draft in drafts]
 
 
 def _write(
-    conn: Connection, drafts: Sequence[Draft], *, box: SecretBox, configuration: KnownConfiguration
+    conn: Connection,
+    drafts: Sequence[Draft],
+    *,
+    ground: Ground,
+    box: SecretBox,
+    configuration: KnownConfiguration,
 ) -> None:
-    # 1. One look at everything that they stand on.
-    ground = _look(conn, drafts)
-    # 2. The first request with a key has it, unless somebody else does.
+    # 1. The first request with a key has it, unless somebody else does.
     others = take_first(conn, drafts)
-    # 3. Repetitions and refusals.
+    # 2. Repetitions and refusals.
     cluster = configuration.at(ground.config_version, conn)
     _decide(drafts, ground=ground, cluster=cluster, others=others)
     settle_keys(conn, drafts, others=others)
-    # 4. What comes to be.
+    # 3. What comes to be.
     if made := [draft for draft in drafts if draft.comes_to_be]:
         _make_groups(made, ground=ground, shape_ids=_shape_ids(conn, made, known=ground.shapes), box=box)
         insert_submitted(conn, [group for draft in made for group in draft.groups])
 
 
-def _look(conn: Connection, drafts: Sequence[Draft]) -> Ground:
+def _look(conn: Connection, drafts: Sequence[Draft], *, lock_timeout: str) -> Ground:
+    """One look at everything that they stand on."""
     return read_ground(
         conn,
         entries=sorted({entry for draft in drafts for entry in draft.entries()}),
         digests=sorted({digest for draft in drafts for digest in draft.digests}),
         groups=sum(len(draft.public_ids) for draft in drafts),
-        lock_timeout=_ALONE if len(drafts) == 1 else _TOGETHER,
+        lock_timeout=lock_timeout,
     )
 
 

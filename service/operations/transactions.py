@@ -10,6 +10,7 @@ from psycopg.errors import DeadlockDetected, LockNotAvailable, SerializationFail
 from sqlalchemy import Connection, Engine
 from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 
+from service.domain.errors import StoreUnavailable
 from service.points import reach
 
 T = TypeVar("T")
@@ -48,4 +49,4 @@ def may_go_better_apart(error: Exception) -> bool:
     cause = error.orig if isinstance(error, DBAPIError) else error
     if isinstance(cause, _REFUSED):
         return True
-    return not isinstance(cause, SQLAlchemyError | psycopg.Error)
+    return not isinstance(cause, SQLAlchemyError | psycopg.Error | StoreUnavailable)

@@ -17,13 +17,13 @@ from sqlalchemy.exc import OperationalError
 
 from service.api.handler_threads import HandlerThreads
 from service.api.lane import SubmitLane
-from service.domain.errors import Conflict, InfeasibleRequest, InvalidRequest
+from service.domain.errors import Conflict, InfeasibleRequest, InvalidRequest, StoreUnavailable
 from service.domain.group import GroupSpec, Role
 from service.domain.principal import KeyRole, Principal
 from service.domain.resources import Resources
 from service.operations.configuration import KnownConfiguration
 from service.operations.secret_box import open_box
-from service.operations.submission import Submission, Submitted
+from service.operations.submission import Outcome, Submission, Submitted
 from service.operations.submit import commit_submissions
 from service.store.engine import make_engine
 from service.store.idempotency import KeyedGroups, SubmitKey, take_keys
@@ -227,6 +227,43 @@ def test_who_waits_for_a_lock_keeps_nobody_else(lane: Lane, engine: Engine) -> N
         outcomes = lane.run(use)
     assert len(made(outcomes)) == 4
     assert sorted(names(engine)) == ["a", "b", "g", "later"]
+
+
+def test_one_alone_that_waits_for_a_lock_keeps_nobody_who_comes_later(lane: Lane, engine: Engine) -> None:
+    held = KeyedGroups(key=keyed("held"), group_ids=(), created_at=NOW)
+    with engine.connect() as other:
+        take_keys(other, [held])
+
+        async def use(lane: SubmitLane) -> list[Submitted]:
+            waiting = asyncio.ensure_future(lane.submit(ask(key="held")))
+            await asyncio.sleep(0)  # it is written alone
+            done = await asyncio.wait_for(lane.submit(ask("later")), SOON)
+            assert not waiting.done()
+            other.rollback()
+            return [done, await waiting]
+
+        outcomes = lane.run(use)
+    assert len(made(outcomes)) == 2
+    assert sorted(names(engine)) == ["g", "later"]
+
+
+def test_those_for_whom_no_thread_was_free_are_not_tried_one_by_one() -> None:
+    tried: list[int] = []
+
+    def commit(submissions: Sequence[Submission], *, is_patient: bool) -> list[Outcome]:
+        assert not is_patient
+        tried.append(len(submissions))
+        raise StoreUnavailable("All threads wait.")
+
+    async def use() -> list[Submitted | BaseException]:
+        lane = SubmitLane(commit, ring=lambda: None)
+        return await asyncio.gather(*[lane.submit(ask()) for _ in range(8)], return_exceptions=True)
+
+    with HandlerThreads(4) as threads:
+        set_asyncio_executor(threads)
+        outcomes = asyncio.run(use())
+    assert [type(each) for each in outcomes] == [StoreUnavailable] * 8
+    assert tried == [8]
 
 
 def test_what_cannot_be_written_harms_no_other(lane: Lane, engine: Engine) -> None:
