@@ -49,7 +49,7 @@ class KeyRing:
         return entry[1]
 
     def was_valid(self, digest: bytes) -> bool:
-        """It was found lately, though it may have been revoked since."""
+        """It was found when it was last looked for, though it may have been revoked since."""
         return digest in self._known
 
     def look_up(self, digest: bytes) -> Principal | None:
@@ -60,6 +60,8 @@ class KeyRing:
             if len(self._known) >= _MOST_REMEMBERED:
                 self._known = {}
             self._known[digest] = (until, principal)
+        elif principal is None:
+            self._known.pop(digest, None)
         return principal
 
     def forget_all(self) -> None:

@@ -10,8 +10,11 @@ from redis import Redis
 from sqlalchemy import Engine, text
 
 from service.api.app import create_app
+from service.api.auth import KeyRing
 from service.clock import SystemClock
+from service.domain.principal import KeyRole
 from service.operations.admin_key import admin_key, ensure_admin_key
+from service.operations.keys import create_key, digest_of, revoke_key
 from service.settings import Settings
 from tests.integration.api.callers import Callers
 
@@ -49,6 +52,18 @@ def test_only_an_admin_has_to_do_with_keys(operator: Client, user: Client) -> No
         assert client.get("/v1/keys").status_code == 403
         assert client.post("/v1/keys", json={"user": "x"}).status_code == 403
         assert client.delete("/v1/keys/0198c0de-0000-7000-8000-000000000000").status_code == 403
+
+
+def test_a_key_that_was_revoked_through_another_process_is_a_strangers(engine: Engine) -> None:
+    """Else who has one could ask the database as often as it likes."""
+    now = SystemClock().now()
+    made = create_key(engine, tenant="t", user="ada", role=KeyRole.USER, now=now)
+    ring, digest = KeyRing(engine), digest_of(made.key)
+    assert ring.look_up(digest) is not None
+    revoke_key(engine, made.record.id, now=now)
+    assert ring.was_valid(digest)
+    assert ring.look_up(digest) is None
+    assert not ring.was_valid(digest)
 
 
 @pytest.mark.parametrize(
