@@ -57,6 +57,16 @@ class _Singles:
     cpu: dict[str, float] = field(default_factory=dict)
     bare_cpu_seconds: float = 0.0
 
+    @property
+    def ours(self) -> list[float]:
+        """Seconds of each submit."""
+        return [seconds for load in self.muster for seconds in load.seconds]
+
+    @property
+    def theirs(self) -> list[float]:
+        """Seconds of each call of the bare handler."""
+        return [seconds for load in self.bare for seconds in load.seconds]
+
     def add_cpu(self, used: Mapping[str, float]) -> None:
         for name, seconds in used.items():
             self.cpu[name] = self.cpu.get(name, 0.0) + seconds
@@ -139,10 +149,6 @@ def _batches(target: Target, scale: float) -> Load:
 def _result(
     singles: _Singles, batches: Load, batch_cpu: Mapping[str, float], *, profiles: Mapping[str, Profile]
 ) -> Result:
-    ours = [seconds for load in singles.muster for seconds in load.seconds]
-    theirs = [seconds for load in singles.bare for seconds in load.seconds]
-    bare_rate = sum(load.per_second for load in singles.bare) / _ROUNDS
-    rate = sum(load.per_second for load in singles.muster) / _ROUNDS
     return Result(
         name="submit",
         title="Submits over HTTP",
@@ -161,52 +167,64 @@ def _result(
             "batch_connections": _BATCH_CONNECTIONS,
             "batches": len(batches.seconds),
         },
-        figures=[
-            Figure(
-                name="single submits to bare handler",
-                value=round(rate / bare_rate, 3),
-                unit="ratio",
-                at_least=0.65,
-            ),
-            Figure(name="single submits", value=round(rate, 1), unit="1/s"),
-            Figure(name="bare handler", value=round(bare_rate, 1), unit="1/s"),
-            milliseconds("single submit, p50", quantile(ours, 0.5)),
-            milliseconds("single submit, p99", quantile(ours, 0.99), at_most=40),
-            milliseconds("bare handler, p99", quantile(theirs, 0.99)),
-            Figure(
-                name="groups in batches",
-                value=round(batches.per_second * _BATCH),
-                unit="groups/s",
-                at_least=20_000,
-            ),
-            milliseconds("batch, p99", quantile(batches.seconds, 0.99), at_most=150),
-        ],
-        parts=[
-            *(
-                Figure(name=f"CPU of {name}", value=_micros(seconds, ours), unit="µs a single submit")
-                for name, seconds in sorted(singles.cpu.items(), key=lambda entry: -entry[1])
-            ),
-            Figure(
-                name="CPU of the bare handler",
-                value=_micros(singles.bare_cpu_seconds, theirs),
-                unit="µs a call",
-            ),
-            *(
-                Figure(
-                    name=f"batches: CPU of {name}",
-                    value=round(1e6 * seconds / (len(batches.seconds) * _BATCH)),
-                    unit="µs a group",
-                )
-                for name, seconds in sorted(batch_cpu.items(), key=lambda entry: -entry[1])
-            ),
-            *(
-                msgspec.structs.replace(part, name=f"{kind}: {part.name}")
-                for kind, profile in profiles.items()
-                for part in profile.parts()
-            ),
-        ],
+        figures=_figures(singles, batches),
+        parts=_parts(singles, batches, batch_cpu, profiles=profiles),
         limit=_LIMIT,
     )
+
+
+def _figures(singles: _Singles, batches: Load) -> list[Figure]:
+    bare_rate = sum(load.per_second for load in singles.bare) / _ROUNDS
+    rate = sum(load.per_second for load in singles.muster) / _ROUNDS
+    return [
+        Figure(
+            name="single submits to bare handler",
+            value=round(rate / bare_rate, 3),
+            unit="ratio",
+            at_least=0.65,
+        ),
+        Figure(name="single submits", value=round(rate, 1), unit="1/s"),
+        Figure(name="bare handler", value=round(bare_rate, 1), unit="1/s"),
+        milliseconds("single submit, p50", quantile(singles.ours, 0.5)),
+        milliseconds("single submit, p99", quantile(singles.ours, 0.99), at_most=40),
+        milliseconds("bare handler, p99", quantile(singles.theirs, 0.99)),
+        Figure(
+            name="groups in batches",
+            value=round(batches.per_second * _BATCH),
+            unit="groups/s",
+            at_least=20_000,
+        ),
+        milliseconds("batch, p99", quantile(batches.seconds, 0.99), at_most=150),
+    ]
+
+
+def _parts(
+    singles: _Singles, batches: Load, batch_cpu: Mapping[str, float], *, profiles: Mapping[str, Profile]
+) -> list[Figure]:
+    return [
+        *(
+            Figure(name=f"CPU of {name}", value=_micros(seconds, singles.ours), unit="µs a single submit")
+            for name, seconds in sorted(singles.cpu.items(), key=lambda entry: -entry[1])
+        ),
+        Figure(
+            name="CPU of the bare handler",
+            value=_micros(singles.bare_cpu_seconds, singles.theirs),
+            unit="µs a call",
+        ),
+        *(
+            Figure(
+                name=f"batches: CPU of {name}",
+                value=round(1e6 * seconds / (len(batches.seconds) * _BATCH)),
+                unit="µs a group",
+            )
+            for name, seconds in sorted(batch_cpu.items(), key=lambda entry: -entry[1])
+        ),
+        *(
+            msgspec.structs.replace(part, name=f"{kind}: {part.name}")
+            for kind, profile in profiles.items()
+            for part in profile.parts()
+        ),
+    ]
 
 
 def _micros(seconds: float, requests: Sequence[float]) -> int:
