@@ -12,7 +12,8 @@ from sqlalchemy import Connection, text
 
 from service.domain.node import Place
 from service.domain.status import Cause, Status
-from service.store.pipe import Pipe, bigints, compact, one_trip
+from service.store.arrays import number_array
+from service.store.pipe import Pipe, compact, one_trip
 
 WAITING, CLAIMED, LAUNCHED, CLOSING = "Waiting", "Claimed", "Launched", "Closing"
 
@@ -99,8 +100,8 @@ def send_locks(pipe: Pipe, unit_ids: Collection[int]) -> psycopg.RawCursor[Any]:
     that a cancel which splits a range, and this, never miss each other.
     """
     ids = sorted(set(unit_ids))
-    pipe.run(_LOCK_GROUPS, bigints(sorted({unit >> 20 for unit in ids})))
-    return pipe.run(_LOCK_UNITS, bigints(ids))
+    pipe.run(_LOCK_GROUPS, number_array(sorted({unit >> 20 for unit in ids})))
+    return pipe.run(_LOCK_UNITS, number_array(ids))
 
 
 def present_units(locked: psycopg.RawCursor[Any]) -> dict[int, PresentUnit]:

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any
 
 import psycopg
 from psycopg.pq import TransactionStatus
 from sqlalchemy import Connection
+
+from service.store.driver import driver_of
 
 
 @contextmanager
 def own_begin(conn: Connection) -> Iterator[psycopg.Connection[Any]]:
     """The driver's connection, outside of any transaction: the caller says BEGIN, and ends what it began
     before the end of this. What an error leaves open is rolled back."""
-    driver = cast("psycopg.Connection[Any]", conn.connection.dbapi_connection)
+    driver = driver_of(conn)
     driver.autocommit = True
     try:
         yield driver

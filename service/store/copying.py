@@ -5,13 +5,13 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 import psycopg
 from psycopg import sql
 from sqlalchemy import Connection
 
 from service.points import reach
+from service.store.driver import driver_of
 
 #: COPY takes three round trips, an INSERT takes one; with more rows its text would only grow.
 _FEW = 8
@@ -25,7 +25,7 @@ def copy_rows(
 ) -> None:
     """Add `rows` to `table` within the connection's open transaction. JSON values are given as
     psycopg's `Jsonb`. Raises sqlalchemy-free psycopg errors, such as UniqueViolation."""
-    driver = _driver(conn)
+    driver = driver_of(conn)
     given = list(rows)
     if not given:
         return
@@ -55,7 +55,7 @@ class Lines:
 def copy_lines(conn: Connection, tables: Sequence[Lines]) -> None:
     """Add rows to each table in turn. For many rows that are alike this takes a fraction of the time of
     adapting each value."""
-    driver = _driver(conn)
+    driver = driver_of(conn)
     texts = ("".join(table.lines) for table in tables)
     text = next(texts, "")
     for table in tables:
@@ -74,11 +74,6 @@ def escaped(text: str) -> str:
 def escaped_json(document: bytes) -> str:
     """JSON on one line, which has its control characters escaped, so that a line of COPY can hold it."""
     return document.replace(b"\\", rb"\\").decode()
-
-
-def _driver(conn: Connection) -> psycopg.Connection:
-    """Also right for a detached connection, which has no record of the pool."""
-    return cast("psycopg.Connection", conn.connection.dbapi_connection)
 
 
 @functools.lru_cache(maxsize=256)

@@ -7,12 +7,13 @@ waits for it (W1). A kept snapshot is worth nothing over another connection (W3)
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 import psycopg
 from sqlalchemy import Connection, text
 
 from service.store.begin import own_begin
+from service.store.driver import driver_of
 from service.store.unit_rows import Units, living_statement, pending_units, running_units, waiting_statement
 
 Cursor = psycopg.Cursor[Any]
@@ -70,7 +71,7 @@ def read_changes(conn: Connection, since: Snapshot) -> tuple[Changed, Units]:
 
 def read_changes_within(conn: Connection, since: Snapshot) -> tuple[Changed, Units]:
     """As `read_changes`, as of the open snapshot."""
-    driver = cast("psycopg.Connection", conn.connection.dbapi_connection)
+    driver = driver_of(conn)
     with driver.pipeline():
         answers = _ask(driver, since)
     return _told(answers)

@@ -9,7 +9,7 @@ from datetime import datetime
 from uuid import UUID
 
 import msgspec
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection
 
 from service.domain.events import FEED, Kind
 from service.domain.group import GroupSpec
@@ -83,15 +83,6 @@ class NewGroup:
     @property
     def unit_id(self) -> int:
         return unit_id(self.id, self.last_index)
-
-
-def reserve_group_ids(conn: Connection, count: int) -> list[int]:
-    """`count` new ids, ascending: the order of a batch is the order of its ids."""
-    rows = conn.execute(
-        text("SELECT nextval(pg_get_serial_sequence('groups', 'id')) FROM generate_series(1, :count)"),
-        {"count": count},
-    )
-    return sorted(rows.scalars())
 
 
 def insert_groups(conn: Connection, groups: Sequence[NewGroup]) -> None:

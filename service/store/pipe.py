@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import psycopg
 from sqlalchemy import Connection
+
+from service.store.driver import driver_of
 
 _JSON = msgspec.json.Encoder()
 
@@ -30,14 +32,14 @@ class Pipe:
 @contextmanager
 def one_trip(conn: Connection) -> Iterator[Pipe]:
     """Statements of the connection's open transaction. Errors are psycopg's own, raised at the end."""
-    driver = _driver(conn)
+    driver = driver_of(conn)
     with driver.pipeline():
         yield Pipe(driver)
 
 
 def run_alone(conn: Connection, statement: bytes, *values: object) -> psycopg.RawCursor[Any]:
     """One statement that is a transaction of its own, in one round trip; none may be open."""
-    driver = _driver(conn)
+    driver = driver_of(conn)
     driver.autocommit = True
     try:
         return psycopg.RawCursor(driver).execute(statement, values)
@@ -54,12 +56,3 @@ def compact(*parts: str) -> bytes:
 def json_rows(rows: Iterable[object]) -> str:
     """For `json_to_recordset`."""
     return _JSON.encode(list(rows)).decode()
-
-
-def bigints(numbers: Iterable[int]) -> str:
-    """A `bigint[]` of the same type whatever is in it."""
-    return f"{{{','.join(map(str, numbers))}}}"
-
-
-def _driver(conn: Connection) -> psycopg.Connection[Any]:
-    return cast("psycopg.Connection[Any]", conn.connection.dbapi_connection)

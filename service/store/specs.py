@@ -10,7 +10,8 @@ from sqlalchemy import Connection, text
 
 from service.domain.group import GroupSpec, Role
 from service.domain.masking import split_env
-from service.store.pipe import Pipe, bigints, compact, one_trip
+from service.store.arrays import number_array
+from service.store.pipe import Pipe, compact, one_trip
 
 #: How `spec_body` begins: the name is the first that a spec says.
 _BEFORE_NAME = b'{"spec":{"name":'
@@ -96,7 +97,7 @@ def erase_secrets(conn: Connection, group_ids: Collection[int]) -> None:
 
 def send_erasure(pipe: Pipe, group_ids: Collection[int]) -> None:
     """`erase_secrets` as part of a trip."""
-    pipe.run(_ERASE, bigints(sorted(group_ids)))
+    pipe.run(_ERASE, number_array(sorted(group_ids)))
 
 
 def decode_spec(stored: str, sealed: bytes | None) -> StoredSpec:

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 from sqlalchemy import Connection, text
 
 from service.domain.status import Cause, Status
+from service.store.arrays import number_array
 from service.store.attempts import LiveAttempt
-from service.store.pipe import bigints, compact, json_rows, run_alone
+from service.store.pipe import compact, json_rows, run_alone
 from service.store.places import places_of
 from service.store.specs import StoredSpec, decode_spec
 
@@ -23,13 +24,13 @@ def load_work(
     a pool those that are being closed or evicted, of which a deadline is over, or whose unit is among
     `changed`; and of those that wait for their launcher, or were claimed and never reported, the first
     `most_waiting`, or all. In a transaction of its own."""
-    rows = run_alone(conn, _LOAD, pool_id, now, False, bigints(changed), most_waiting)
+    rows = run_alone(conn, _LOAD, pool_id, now, False, number_array(changed), most_waiting)
     return [live_attempt(row) for row in rows]
 
 
 def load_attempts(conn: Connection, pool_id: int, *, now: datetime) -> list[LiveAttempt]:
     """All live attempts of a pool. In a transaction of its own."""
-    return [live_attempt(row) for row in run_alone(conn, _LOAD, pool_id, now, True, bigints(()), None)]
+    return [live_attempt(row) for row in run_alone(conn, _LOAD, pool_id, now, True, number_array(()), None)]
 
 
 class Due(NamedTuple):

@@ -21,9 +21,10 @@ from service.domain.unit import unit_id
 from service.operations.evict import Evicted, evict_units
 from service.operations.secret_box import SecretBox
 from service.settings import Settings
-from service.store.groups import NewGroup, insert_groups, reserve_group_ids
+from service.store.groups import NewGroup, insert_groups
 from service.store.shapes import ensure_shapes, shape_digest
 from service.store.specs import hidden_of
+from tests.group_ids import new_group_ids
 from workers.dispatch import Dispatcher
 from workers.launchers.base import DeviceReport, MemberLaunch, NodeReport
 from workers.launchers.simulated import SimulatedLauncher
@@ -161,7 +162,7 @@ class Site:
         shape = spec.shape()
         with self.engine.begin() as conn:
             shapes = ensure_shapes(conn, {shape_digest(shape): shape})
-            (group_id,) = reserve_group_ids(conn, 1)
+            (group_id,) = new_group_ids(conn, 1)
             insert_groups(
                 conn,
                 [

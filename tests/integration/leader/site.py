@@ -18,8 +18,9 @@ from service.domain.resources import CPUS, MEMORY, Resources
 from service.domain.shape import Scheduling
 from service.domain.unit import unit_id
 from service.store.events import add_events
-from service.store.groups import NewGroup, insert_groups, reserve_group_ids
+from service.store.groups import NewGroup, insert_groups
 from service.store.shapes import ensure_shapes, shape_digest
+from tests.group_ids import new_group_ids
 
 MODEL = "H100-80GB"
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -149,7 +150,7 @@ def submit(
             submitted_at=at,
             sealed=None,
         )
-        for group_id in reserve_group_ids(conn, count)
+        for group_id in new_group_ids(conn, count)
     ]
     insert_groups(conn, groups)
     add_events(
