@@ -57,6 +57,7 @@ class Watch:
         self.bounds = bounds
         self.refusals = refusals
         self.body_bytes = 0
+        #: In the order in which they were made, or last answered.
         self._open: dict[BoundedProtocol, None] = {}
         self._timer: asyncio.TimerHandle | None = None
 
@@ -68,6 +69,11 @@ class Watch:
         self._open[protocol] = None
         if self._timer is None:
             self._timer = protocol.loop.call_later(_SWEEP_SECONDS, self._sweep, protocol.loop)
+
+    def rest(self, protocol: BoundedProtocol) -> None:
+        """It was answered: nobody has kept us waiting for less."""
+        if self._open.pop(protocol, protocol) is None:
+            self._open[protocol] = None
 
     def end(self, protocol: BoundedProtocol) -> None:
         self._open.pop(protocol, None)
@@ -147,6 +153,7 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def on_response_complete(self) -> None:
         self._forget_body()
+        self._watch.rest(self)
         super().on_response_complete()
 
     def send_400_response(self, msg: str) -> None:
@@ -189,7 +196,8 @@ class BoundedProtocol(HttpToolsProtocol):
             self.drop(Refused.UNREAD_ANSWER)
 
     def _refuse(self, kind: Kind, reason: Refused) -> None:
-        """Answer in place of the application, if it has not begun to, and close."""
+        """Answer in place of the application, if it has not begun to, and close. Behind a request that is
+        not answered yet without a word, lest it be taken for its answer."""
         if self.transport.is_closing():
             return
         self._watch.refusals.count(reason)
@@ -197,8 +205,8 @@ class BoundedProtocol(HttpToolsProtocol):
         self._close_with(kind, kind.title + ".")
 
     def _close_with(self, kind: Kind, detail: str) -> None:
-        begins = self._owed is Owed.HEAD and self.is_idle
-        is_free = begins or not self.cycle.response_started
+        is_next = self.is_idle if self._owed is Owed.HEAD else not self.cycle.response_started
+        is_free = is_next and not self.pipeline
         if not self.is_idle:
             # The application learns that nobody waits for it any more.
             self.cycle.disconnected = True

@@ -211,6 +211,14 @@ def test_garbage_behind_a_request_does_not_take_its_answer(api: Served, client: 
     assert client.get("/healthz").status_code == 200
 
 
+def test_a_refused_head_behind_a_request_does_not_take_its_answer(api: Served) -> None:
+    body = b'{"name": "first"}'
+    large = head("GET", "/healthz", *(f"X-{number}: x" for number in range(MOST_HEADERS + 1)))
+    with connect(api) as connection:
+        connection.sendall(head("POST", "/v1/groups", f"Content-Length: {len(body)}") + body + large)
+        assert rest_of(connection) == b""
+
+
 def test_requests_in_one_piece_are_answered_in_order(api: Served) -> None:
     ids = [f"request-{number}" for number in range(200)]
     with connect(api) as connection:
@@ -286,6 +294,30 @@ def test_idle_connections_make_room(api: Served, client: httpx.Client) -> None:
         with httpx.Client(base_url=api.url, timeout=20) as fresh:
             assert fresh.get("/readyz").status_code == 200
         assert refused(client, "connections") >= before + 100
+
+
+def test_a_connection_that_was_just_used_stays_among_many_idle_ones(
+    api: Served, client: httpx.Client
+) -> None:
+    before = refused(client, "connections")
+    with ExitStack() as opened:
+        kept = opened.enter_context(connect(api))
+
+        def ask() -> None:
+            kept.sendall(head("GET", "/healthz"))
+            received = b""
+            while not received.endswith(b'{"status":"ok"}'):
+                chunk = kept.recv(65_536)
+                assert chunk, "it was closed"
+                received += chunk
+
+        for _ in range(CONNECTIONS - 50):
+            opened.enter_context(connect(api))
+        ask()
+        for _ in range(100):
+            opened.enter_context(connect(api))
+        wait_until(lambda: refused(client, "connections") >= before + 20, seconds=MARGIN_SECONDS)
+        ask()
 
 
 def test_an_answer_that_nobody_reads_is_cut_off(api: Served, client: httpx.Client) -> None:
