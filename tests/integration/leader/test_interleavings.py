@@ -18,8 +18,8 @@ from service.inventory.ledger import Ledger
 from service.inventory.verdicts import read_queue
 from service.settings import Settings
 from tests.integration.leader.conftest import MakeLeader
-from tests.integration.leader.cut import Line
 from tests.integration.leader.site import Site, bump, cancel_waiting, gang, independent
+from tests.lines import PostgresLine, Talk
 from workers.admission import Leader, StaleWrite
 
 #: In a transaction that is rolled back: until then nobody else can hold anything.
@@ -277,13 +277,22 @@ def test_a_commit_whose_outcome_is_unknown_is_found_out(
             "CREATE CONSTRAINT TRIGGER linger AFTER INSERT ON attempts DEFERRABLE INITIALLY DEFERRED"
             " FOR EACH ROW EXECUTE FUNCTION linger()"
         )
-    with Line(database_url, server_folder) as line:
+
+    def leave(talk: Talk) -> None:
+        """PostgreSQL hears it, and nobody waits for its answer."""
+        talk.server.sendall(talk.message)
+        talk.cut()
+
+    with PostgresLine(database_url, server_folder) as line:
         leader = Leader(line.url, client, clock=clock, settings=Settings(), name="w1")
         assert leader.read_and_plan()
         assert leader.reserve()
-        line.cuts_commits, line.waits = True, has_committed
+        if has_committed:
+            line.after(b"COMMIT", Talk.cut)
+        else:
+            line.before(b"COMMIT", leave)
         assert not leader.commit()
-        line.cuts_commits = False
+        line.heal()
         # Nothing is released before the outcome is known.
         assert epoch_of(leader) is None
         assert holders(client) == {(unit_id(group, 0), 1)}
