@@ -20,6 +20,7 @@ from service.store.arrays import number_array, text_array
 from service.store.lease import Fence
 from service.store.places import pack_places
 
+_LOCK_FENCE = "SELECT FROM leadership l, config c WHERE l.id = 1 AND c.id = 1 FOR SHARE"
 _LOCK_GROUPS = "SELECT FROM groups WHERE id = ANY(%s::bigint[]) ORDER BY id FOR NO KEY UPDATE"
 #: `taken`: compare and set, of rows that are as the plan knew them, unless the fence has moved, which
 #: stays where it is until the end (L2). `first_index` is the lowest index that keeps waiting, or the
@@ -111,7 +112,8 @@ def admit(
     cycle: int,
 ) -> Taken:
     """Begin a transaction, and write in it what a cycle admits, in one round trip. Before their units are
-    looked at, `independent_groups` are locked in id order, by a statement of its own (W4).
+    looked at, `independent_groups` are locked in id order, by a statement of its own (W4), and before them
+    the fence, as everybody does it who moves the one and locks the other.
 
     Raises psycopg's errors, such as UniqueViolation if a device is held already (R6).
     """
@@ -119,6 +121,7 @@ def admit(
     with driver.pipeline():
         driver.execute("BEGIN")
         if groups:
+            driver.execute(_LOCK_FENCE)
             driver.execute(_LOCK_GROUPS, [number_array(groups)])
         admitted = driver.execute(
             _ADMIT,

@@ -17,6 +17,7 @@ from service.inventory.client import make_client
 from service.inventory.ledger import Ledger
 from service.inventory.verdicts import read_queue
 from service.settings import Settings
+from service.store.config import raise_config_version
 from tests.integration.leader.conftest import MakeLeader
 from tests.integration.leader.site import Site, bump, cancel_waiting, gang, independent
 from tests.lines import PostgresLine, Talk
@@ -172,6 +173,24 @@ def test_a_deadlock_with_somebody_else_is_no_failure(
         assert commit.result(20)
     assert set(site.statuses().values()) == {"Admitted"}
     assert_books_agree(site, client)
+
+
+def test_the_fence_comes_before_the_groups(site: Site, leader: Leader, engine: Engine) -> None:
+    """L2, W4: who loses devices moves the configuration, then locks units; the other order deadlocks."""
+    [group] = site.submit(spec=independent(2))
+    leader.read_and_plan()
+    leader.reserve()
+    with ThreadPoolExecutor() as pool, engine.connect() as other:
+        transaction = other.begin()
+        raise_config_version(other)
+        commit = pool.submit(leader.commit)
+        try:
+            wait_for_lock(site)
+            other.execute(text("SELECT FROM groups WHERE id = :id FOR NO KEY UPDATE NOWAIT"), {"id": group})
+        finally:
+            transaction.rollback()
+        assert commit.result(10)
+    assert set(site.statuses().values()) == {"Admitted"}
 
 
 # ---------------------------------------------------------------- L3: two leaders
