@@ -81,7 +81,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     cycle_job_seconds: Seconds = 1.0
     #: The ticker's period: a lost wake-up costs one tick.
     tick_seconds: Seconds = 1.0
-    #: A process is well as long as its main loop has come round within so long (`muster health`).
+    #: A process is well as long as its main loop has come round within so long (`muster health`): longer
+    #: than the periods of ticker and dispatcher.
     health_seconds: Seconds = 10.0
     #: The dispatcher looks at everything this often, also when nobody rings.
     dispatcher_poll_seconds: Seconds = 1.0

@@ -277,6 +277,7 @@ attempts = Table(
     Column("places", JSONB, nullable=False, comment="[[member, role, node_id, [device, ...]], ...]"),
     Column("usage", JSONB, nullable=False, comment="amount by flavor (GPUs), cpus, memory"),
     Column("dispatch", Text, nullable=False),
+    # Of no use any more. The version before this one writes it, so it goes with the next one.
     Column("claimed_epoch", BigInteger, comment="of the dispatcher that claimed this generation (D1)"),
     _instant("claimed_at"),
     Column(
