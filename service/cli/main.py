@@ -135,7 +135,8 @@ def _report(error: ClientError, session: Session) -> int:
         if error.status == 401:
             write_line(sys.stderr, _where_keys_come_from(session))
         for wrong in error.errors:
-            if wrong.message not in str(error):
+            # A batch has many fields of one name, so the sentence alone does not say which.
+            if wrong.message not in str(error) or wrong.field not in str(error):
                 write_line(sys.stderr, f"  {wrong.field}: {wrong.message}")
         return exits.of_status(error.status)
     _complain(str(error))
