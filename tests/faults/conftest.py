@@ -13,6 +13,8 @@ How to write one:
 - `load_on` submits a gang that runs across the fault, streams small groups in with idempotency keys, and
   has the Witness look at books, ledger and processes all the while: never half of a gang holds, no device
   has two members, no two generations of a unit live.
+- The load may take more than there is: a gang of yours that has to end while it goes on has one member,
+  because larger ones may be passed by what fits beside them.
 - Groups of your own come from `trial.journal` (their members note that they began and ended) and go
   through `trial.submit(body, "Cancelled", ...)`, which remembers how they may end.
 - When the block is left, section 13 of the architecture is checked: ready and a clean audit within 10 s

@@ -347,7 +347,7 @@ def a_refused_launch_is_tried_again_later(strike: Strike) -> None:
     # So that nobody starts it before it is closed.
     trial.client.nodes.cordon(node.name)
     strike.afterwards.append(lambda: trial.client.nodes.uncordon(node.name))
-    group = trial.submit(trial.journal.gang(2, name="refused once"))
+    group = trial.submit(trial.journal.gang(1, name="refused once"))
     with connect(trial.up.data) as conn:
         found = conn.execute(
             "SELECT u.id, u.attempt FROM units u JOIN groups g ON g.id = u.group_id WHERE g.public_id = %s",

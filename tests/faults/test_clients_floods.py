@@ -49,6 +49,8 @@ def limited() -> Iterator[Up]:
             MUSTER_WRONG_KEYS_PER_SECOND="1",
             MUSTER_WRONG_KEYS_BURST="20",
         )
+        with stack.client() as client:
+            client.queues.create(PARKED, {"stop": "hold"})
         yield stack
         assert stack.stop() == 0
 
@@ -137,16 +139,14 @@ def _other_user(up: Up) -> Client:
 
 
 def test_a_flood_over_the_rate_is_refused_and_others_are_served(limited: Up, tmp_path: Path) -> None:
-    with _other_user(limited) as flooder:
-        flooder.queues.create(PARKED, {"stop": "hold"})
-        with load_on(limited, tmp_path) as trial:
-            began_at = time.monotonic()
-            _flood_and_count(limited, RawHttp(flooder.address), name="flood")
-            # The same key again, as patiently as it is told to: every group is made.
-            for number in range(BURST):
-                flooder.submit({"name": f"patient-{number}", "queue": PARKED})
-            assert time.monotonic() - began_at < 60
-            trial.assert_unharmed()
+    with _other_user(limited) as flooder, load_on(limited, tmp_path) as trial:
+        began_at = time.monotonic()
+        _flood_and_count(limited, RawHttp(flooder.address), name="flood")
+        # The same key again, as patiently as it is told to: every group is made.
+        for number in range(BURST):
+            flooder.submit({"name": f"patient-{number}", "queue": PARKED})
+        assert time.monotonic() - began_at < 60
+        trial.assert_unharmed()
 
 
 def test_the_rate_holds_and_submits_go_on_without_redis(limited: Up, tmp_path: Path) -> None:

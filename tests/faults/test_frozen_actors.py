@@ -69,9 +69,9 @@ def test_a_frozen_worker_is_replaced_in_time_and_wakes_harmless(up: Up, tmp_path
         pid, frozen_at = freeze_at(trial, point)
         wait_for_another(up, before)
         assert time.monotonic() - frozen_at < LEASE_SECONDS + TAKEOVER_SECONDS
-        wait_status(trial.client, trial.submit(trial.journal.gang(2, name="meanwhile")), "Succeeded")
+        wait_status(trial.client, trial.submit(trial.journal.gang(1, name="meanwhile")), "Succeeded")
         thaw(pid)
-        wait_status(trial.client, trial.submit(trial.journal.gang(2, name="after")), "Succeeded")
+        wait_status(trial.client, trial.submit(trial.journal.gang(1, name="after")), "Succeeded")
         trial.assert_recovers()
         trial.assert_unharmed()
 
@@ -87,7 +87,7 @@ def test_a_standby_worker_takes_over_while_groups_stream_in(up: Up, tmp_path: Pa
                 os.kill(killed.pid, number)
                 wait_for_another(up, before)
                 faults.wait_back(up, "worker", killed)
-                done = trial.submit(trial.journal.gang(2, name="meanwhile"))
+                done = trial.submit(trial.journal.gang(1, name="meanwhile"))
                 wait_status(trial.client, done, "Succeeded")
         trial.assert_recovers()
         trial.assert_unharmed()
@@ -110,7 +110,7 @@ def test_a_dispatcher_frozen_between_claim_and_launch_starts_nothing_late(up: Up
             wait_status(trial.client, attempt.group_id, "Cancelled")
         wait_for(lambda: find_holders(up, claimed), "others have their places")
         thaw(pid)
-        wait_status(trial.client, trial.submit(trial.journal.gang(2, name="after")), "Succeeded")
+        wait_status(trial.client, trial.submit(trial.journal.gang(1, name="after")), "Succeeded")
         trial.assert_recovers()
         trial.assert_unharmed()
         begun = {key.of for key in trial.journal.notes().begun}

@@ -94,4 +94,4 @@ def test_restarts_in_the_middle_of_everything(up: Up, tmp_path: Path) -> None:
 
 
 def goes_on(trial: Trial) -> None:
-    wait_status(trial.client, trial.submit(trial.journal.gang(2)), "Succeeded")
+    wait_status(trial.client, trial.submit(trial.journal.gang(1)), "Succeeded")

@@ -64,7 +64,7 @@ def test_a_redis_that_comes_back_with_its_past_changes_nothing(
 def done_since(trial: Trial) -> None:
     """Some groups come, run and end."""
     for _ in range(2):
-        wait_status(trial.client, trial.submit(trial.journal.gang(3)), "Succeeded")
+        wait_status(trial.client, trial.submit(trial.journal.gang(1)), "Succeeded")
 
 
 def test_redis_that_is_away_for_a_minute(up: Up, tmp_path: Path) -> None:

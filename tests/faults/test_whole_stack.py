@@ -89,7 +89,7 @@ def test_who_was_frozen_beyond_its_lease_is_replaced_and_harmless(up: Up, tmp_pa
             before = len(trial.stream.submits)
             time.sleep(LEASE_SECONDS + 1)
             # The other one does the work.
-            after = trial.client.submit(trial.journal.gang(2, name="meanwhile"))
+            after = trial.client.submit(trial.journal.gang(1, name="meanwhile"))
             trial.expect(after.id)
             wait_status(trial.client, after.id, "Succeeded")
             assert len(trial.stream.submits) > before
