@@ -19,6 +19,9 @@ from pathlib import Path
 from types import FrameType
 
 _SECONDS = 0.002
+#: The signal is handled by the main thread, which has to get the interpreter's lock first. With the usual
+#: patience of 5 ms a thread would mostly be seen where it lets go of the lock by itself: where it waits.
+_SWITCH_SECONDS = 0.0001
 #: So many samples may be lost: not every process comes to the end of its interpreter.
 _EVERY = 100
 _ROOT = str(Path(__file__).resolve().parent.parent.parent)
@@ -79,6 +82,7 @@ def _write(folder: str) -> None:
 
 
 if _folder := os.environ.get("BENCH_SAMPLES"):
+    sys.setswitchinterval(_SWITCH_SECONDS)
     signal.signal(signal.SIGPROF, _note)
     signal.setitimer(signal.ITIMER_PROF, _SECONDS, _SECONDS)
     atexit.register(_end, _folder)
