@@ -54,8 +54,8 @@ def _section(stored: Stored) -> Iterator[str]:
     )
     if stored.load_average > machine.cores:
         yield (
-            "**The machine was busy with other work during this run, so that times are far above its own;"
-            " only ratios say something.**\n"
+            "**The load average was above the number of cores when this run began, from the benchmark before"
+            " it or from other work: times may be above the machine's own.**\n"
         )
     yield "| figure | value | limit | kept |"
     yield "|---|---:|---:|---|"
