@@ -13,6 +13,7 @@ from sqlalchemy import Engine, text
 from service.domain.principal import KeyRole
 from tests.integration.api.callers import Callers
 from tests.integration.api.cluster import Cluster
+from tests.integration.api.waiting import wait_until
 from workers.launchers.simulated_cluster import Exit
 
 Client = TestClient[Litestar]
@@ -104,7 +105,12 @@ def test_a_requeue_under_way_becomes_a_cancel(user: Client, admin: Client, clust
     cluster.settle()
     cluster.machines.behave("g", exits=Exit.AFTER_GRACE)
     admin.post("/v1/nodes/n1/drain", json={"deadline": 0}).raise_for_status()
-    cluster.dispatcher.pass_once()
+
+    def is_evicting() -> bool:
+        cluster.dispatcher.pass_once()  # drains are looked for about once a second
+        return bool(_get(user, group_id)["status"] == "Evicting")
+
+    wait_until(is_evicting)
     evicting = _get(user, group_id)
     assert (evicting["status"], evicting["message"]) == ("Evicting", "Node n1 is drained.")
     user.delete(f"/v1/groups/{group_id}").raise_for_status()

@@ -19,7 +19,8 @@ from tests.e2e.stacks import assert_clean, wait_status
 from tests.integration.deployment.compose import FILLED_IN, LASTING, SERVICES, environment
 from tests.integration.deployment.containers import Container
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(240), pytest.mark.xdist_group("containers")]
+#: One at a time with the others that take port 8420.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(240), pytest.mark.xdist_group("stack")]
 
 #: A process that starts while others do has to be healthy by then.
 _START_SECONDS = 60.0
