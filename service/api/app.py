@@ -14,6 +14,7 @@ from sqlalchemy import Engine, QueuePool
 
 from service.api.auth import Authentication, KeyRing
 from service.api.bells import Bells
+from service.api.body import MAX_BODY_BYTES
 from service.api.boundaries import Boundaries, KnownParameters
 from service.api.controllers import document, health, metrics
 from service.api.controllers.events import EventsController
@@ -43,9 +44,6 @@ from service.operations.submit import commit_submissions
 from service.settings import Settings
 from service.store.engine import make_engine
 from service.store.pulse import Pulse
-
-#: Batches of groups are large; anything beyond this is refused before it is read.
-MAX_BODY_BYTES = 16 * 1024 * 1024
 
 #: Every controller and handler of the API.
 ROUTES: tuple[ControllerRouterHandler, ...] = (

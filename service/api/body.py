@@ -24,6 +24,9 @@ from service.domain.errors import FieldError, InvalidRequest
 if TYPE_CHECKING:
     from litestar._openapi.schema_generation import SchemaCreator
 
+#: Batches of groups are large; anything beyond this is refused before it is read.
+MAX_BODY_BYTES = 16 * 1024 * 1024
+
 T = TypeVar("T")
 
 _PLACE = re.compile(r"^(?P<message>.*?)(?: - at (?P<inside>`key` in )?`(?P<path>\$.*)`)?$", re.DOTALL)

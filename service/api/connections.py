@@ -11,7 +11,7 @@ import asyncio
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, cast
 
 import structlog
 from uvicorn.protocols.http.httptools_impl import (
@@ -20,6 +20,7 @@ from uvicorn.protocols.http.httptools_impl import (
     RequestResponseCycle,
 )
 
+from service.api.lingering import LingeringTransport
 from service.api.problems import BAD_REQUEST, BODIES, HEAD_TOO_LARGE, MEDIA_TYPE, TOO_SLOW, Kind, document
 from service.api.refusals import Refusals, Refused
 
@@ -104,9 +105,14 @@ class BoundedProtocol(HttpToolsProtocol):
         cycle: RequestResponseCycle | None = self.cycle
         return cycle is None or cycle.response_complete
 
+    @property
+    def _is_sending(self) -> bool:
+        return self._owed is Owed.BODY or (self._owed is Owed.HEAD and self._head_bytes > 0)
+
     # ------------------------------------------------------------ what the server tells
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
+        lingering = LingeringTransport(transport, self.loop, lambda: self._is_sending)
+        super().connection_made(cast("asyncio.Transport", lingering))
         self._watch.begin(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -115,6 +121,8 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
+        if self.transport.is_closing():
+            return
         if self._owed is Owed.NOTHING and self.is_idle:
             self._expect(Owed.HEAD)
         self._head_bytes += len(data)

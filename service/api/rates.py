@@ -12,6 +12,7 @@ from collections.abc import Hashable
 
 from litestar.types import Scope
 
+from service.api.body import MAX_BODY_BYTES
 from service.api.problems import TooManyRequests
 from service.api.refusals import Refusals, Refused
 from service.settings import Settings
@@ -102,9 +103,10 @@ class Rates:
 
 
 def _length(scope: Scope) -> int:
+    """What there is to read; a body that says it is too large is refused unread."""
     for name, value in scope["headers"]:
         if name == b"content-length":
-            return int(value) if value.isdigit() else 0
+            return min(int(value), MAX_BODY_BYTES) if value.isdigit() else 0
         if name == b"transfer-encoding":
             return _UNSAID_LENGTH
     return 0

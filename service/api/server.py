@@ -15,7 +15,8 @@ import uvicorn
 from litestar import Litestar
 from uvicorn._types import ASGIApplication
 
-from service.api.app import MAX_BODY_BYTES, create_app
+from service.api.app import create_app
+from service.api.body import MAX_BODY_BYTES
 from service.api.connections import BoundedProtocol, Bounds, Watch
 from service.api.event_hub import EventHub
 from service.api.refusals import Refusals

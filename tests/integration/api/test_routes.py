@@ -9,7 +9,7 @@ from litestar import Litestar
 from litestar.routes import HTTPRoute
 from litestar.testing import TestClient
 
-from service.api.app import MAX_BODY_BYTES
+from service.api.body import MAX_BODY_BYTES
 
 Client = TestClient[Litestar]
 

@@ -16,10 +16,10 @@ from sqlalchemy import create_engine, text
 from service.client import Client
 from service.client.address import Address
 from tests.e2e.stacks import assert_clean, wait_status
-from tests.integration.deployment.compose import FILLED_IN, LASTING, SERVICES, environment
+from tests.integration.deployment.compose import FILLED_IN, LASTING, SERVICES
 from tests.integration.deployment.containers import Container
 
-#: One at a time with the others that take port 8420.
+#: One stack at a time.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240), pytest.mark.xdist_group("stack")]
 
 #: A process that starts while others do has to be healthy by then.
@@ -52,7 +52,7 @@ class Composed:
 def composed(tmp_path: Path, empty_database_url: str, redis_url: str) -> Iterator[Composed]:
     volume = tmp_path / "volume"
     volume.mkdir(mode=0o700)
-    port = _port()
+    port = _free_port()
     replaced = {
         "MUSTER_DATABASE_URL": empty_database_url,
         "MUSTER_REDIS_URL": redis_url,
@@ -74,15 +74,10 @@ def composed(tmp_path: Path, empty_database_url: str, redis_url: str) -> Iterato
         yield Composed(containers, f"http://127.0.0.1:{port}", volume, tmp_path, replaced)
 
 
-def _port() -> int:
-    """The file's, unless somebody else has it."""
-    wanted = int(environment("api")["MUSTER_PORT"])
+def _free_port() -> int:
+    """Not the file's: on this machine somebody else may serve there."""
     with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", wanted))
-        except OSError:
-            probe.bind(("127.0.0.1", 0))
+        probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
