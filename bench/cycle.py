@@ -29,6 +29,12 @@ _WATCHED_CYCLES = 5
 #: Members and GPUs of each: every group takes as much as one node has.
 _SPLITS = ((1, 8), (2, 4), (4, 2), (8, 1))
 
+_LIMIT = (
+    "An admission is placed in Python, where its node leaves and enters the sorted buckets of each field that"
+    " it is in, and its rows are written by one statement, a row for each device; a quiet cycle mostly reads,"
+    " and writes the order of the queues that changed."
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
@@ -179,10 +185,7 @@ def _result(size: Size, quiet: _Times, full: _Times, client: redis.Redis, watche
             " groups were submitted or cancelled; before a full one everything that ran has ended, so it also"
             " releases as much as it admits. Every group asks for eight GPUs in one of four splits, so that"
             " the number of admissions is exact. Shares by function are of further cycles, and of what each"
-            " spends itself. The limit that is left: an admission is placed in Python, where its node"
-            " leaves and enters the sorted buckets of each field that it is in, and its rows are written by"
-            " one statement, a row for each device; a quiet cycle mostly reads, and writes the order of the"
-            " queues that changed."
+            " spends itself."
         ),
         parameters={
             "nodes": size.nodes,
@@ -201,6 +204,7 @@ def _result(size: Size, quiet: _Times, full: _Times, client: redis.Redis, watche
             milliseconds(f"decision for {size.nodes}, median", quantile(full.steps["decide"], 0.5)),
         ],
         parts=[*_parts("quiet", quiet), *_parts("full", full), *watched],
+        limit=_LIMIT,
     )
 
 

@@ -28,11 +28,11 @@ class Functions:
         finally:
             self._profile.disable()
 
-    def parts(self, kind: str) -> list[Figure]:
+    def parts(self, kind: str, *, shown: int = _SHOWN) -> list[Figure]:
         """The functions with the largest shares, in their order."""
         stats = pstats.Stats(self._profile).stats  # type: ignore[attr-defined]
         whole = sum(own for _, _, own, _, _ in stats.values()) or 1.0
-        largest = sorted(stats.items(), key=lambda entry: -entry[1][2])[:_SHOWN]
+        largest = sorted(stats.items(), key=lambda entry: -entry[1][2])[:shown]
         return [
             Figure(name=f"{kind}, {_name(*function)}", value=round(100 * own / whole, 1), unit="%")
             for function, (_, _, own, _, _) in largest

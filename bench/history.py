@@ -2,38 +2,42 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from sqlalchemy import text
+from sqlalchemy import Engine, text
 
 from bench.past import EVENTS, add_past, settle
+from bench.profiling import (
+    Statement,
+    create_statements,
+    have_statements_counted,
+    read_statements,
+    short_statement,
+)
 from bench.results import Figure, Result, milliseconds, quantile
 from bench.servers import both_stores, require_fsync, short_folder
-from bench.site import Books
-from service.clock import SystemClock
-from service.domain.group import GroupSpec, Role
-from service.domain.resources import Resources
-from service.inventory.client import make_client
-from service.operations.commit import Committed
-from service.settings import Settings
+from bench.side import GPUS, HOT, NODES, WARM_UP_ROUNDS, Looks, Side, Times
 from service.store.engine import make_engine
-from workers.admission import Leader
-from workers.dispatcher import Dispatcher
-from workers.launchers.local.nodes import parse_nodes
-from workers.launchers.simulated import SimulatedLauncher
-from workers.launchers.simulated_cluster import SimulatedCluster
 
-_NODES, _GPUS = 25, 8
-#: What autovacuum would have done is done so often.
+#: What autovacuum would have done is done after so many rounds.
 _ROUNDS_TO_SETTLE = 10
-#: A plan of psycopg's prepared statements is of the first of these rounds; they are not counted.
-_WARM_UP_ROUNDS = 3
-_LIMIT = 1.5
-HOT = ("submit", "feed", "commit", "observe")
+#: Rounds of their own in which it is looked where the time goes.
+_PROFILED_ROUNDS = 10
+_FUNCTIONS, _STATEMENTS = 4, 10
+_MOST = 1.5
+
+_LIMIT = (
+    "No hot statement reads what has ended: each finds its rows through a partial index of what is alive, or"
+    " behind a bound that moves with the feed (a test compares their plans). What grows with the past are"
+    " the indexes that a new row enters, one or two pages deeper in a million groups, and the pages of the"
+    " tables' ends. What is left is the same on both sides: some round trips for each step, the fsync of each"
+    " commit, and the rows of 200 groups made and read in Python."
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,128 +49,78 @@ class Size:
     singles: int = 20
 
 
-@dataclass(slots=True)
-class Times:
-    """Seconds by step, one entry for each round."""
-
-    seconds: dict[str, list[float]] = field(default_factory=dict)
-
-    @contextmanager
-    def of(self, name: str) -> Iterator[None]:
-        began_at = time.perf_counter()
-        yield
-        self.seconds.setdefault(name, []).append(time.perf_counter() - began_at)
-
-    def counted(self, name: str) -> list[float]:
-        return self.seconds[name][_WARM_UP_ROUNDS:]
-
-    def median(self, name: str) -> float:
-        return quantile(self.counted(name), 0.5)
-
-
-class Side:
-    """One database with all that works on it: a leader, and a dispatcher with a simulated cluster of
-    `count` nodes."""
-
-    def __init__(
-        self,
-        database_url: str,
-        redis_url: str,
-        *,
-        folder: Path,
-        close: ExitStack,
-        times: Times | None = None,
-        count: int = _NODES,
-    ) -> None:
-        self.engine = make_engine(database_url)
-        close.callback(self.engine.dispose)
-        client = make_client(redis_url, timeout_seconds=10.0)
-        close.callback(client.close)
-        clock = self._clock = SystemClock()
-        nodes = f"{count}x{_GPUS}xH100-80GB"
-        self.books = Books(self.engine, clock, nodes=nodes, queues=20)
-        settings = Settings(data=folder, pool="bench", launcher="simulated")
-        self._leader = Leader(database_url, client, clock=clock, settings=settings, name="bench")
-        close.callback(self._leader.close)
-        self._cluster = SimulatedCluster({"bench": parse_nodes(nodes)}, clock, keeps_records=False)
-        self._dispatcher = Dispatcher(
-            self.engine,
-            SimulatedLauncher(self._cluster, "bench"),
-            pool_name="bench",
-            clock=clock,
-            settings=settings,
-            ring_leader=lambda: None,
-        )
-        close.callback(self._dispatcher.close)
-        self.times = times or Times()
-        self._specs = [_spec(self.books.queues[i % 20]) for i in range(count * _GPUS)]
-        # A group of the shape that the past is of.
-        self.books.cancel(self.books.submit(self._specs[:1]))
-
-    def round(self, singles: int) -> None:
-        """One full cluster of groups from submission to end, each step with its time."""
-        times = self.times
-        # 1. Submit: one by one, and the rest as a batch.
-        with times.of("submit"):
-            for spec in self._specs[:singles]:
-                self.books.submit([spec])
-            self.books.submit(self._specs[singles:])
-        # 2. Read what changed: the ends of the round before, too.
-        self._leader.hold_lease()
-        term = self._leader.term
-        if term is None:
-            raise RuntimeError("the leader has no term")
-        with times.of("feed"):
-            term.read()
-        term.settle()
-        # 3. Decide, reserve, commit.
-        plan = term.plan(self._clock.now())
-        term.reserve(plan.admissions)
-        with times.of("commit"):
-            outcome = term.commit(plan, self._clock.now())
-        if not isinstance(outcome, Committed) or len(outcome.won) != len(self._specs):
-            raise RuntimeError("the cycle did not admit everything")
-        term.publish(plan, self._clock.now())
-        # 4. Claim, launch, watch; then all ends are recorded.
-        with times.of("observe"):
-            self._pass_until_all_is_done()
-            self._cluster.end("bench")
-            self._pass_until_all_is_done()
-
-    def _pass_until_all_is_done(self) -> None:
-        """On a busy machine a pass ends before it has done all."""
-        while self._dispatcher.pass_once():
-            pass
-
-
 def run(scale: float) -> Result:
     """On servers of its own."""
     size = Size(ended=max(1_000, round(1_000_000 * scale)), rounds=max(10, round(40 * scale)))
-    with short_folder() as folder, both_stores(folder) as (database_url, redis_url):
-        return measure(database_url, redis_url, folder, size=size)
+    with short_folder() as folder:
+        have_statements_counted(folder, track="none")
+        with both_stores(folder) as (database_url, redis_url):
+            return measure(database_url, redis_url, folder, size=size)
 
 
 def measure(
     database_url: str, redis_url: str, folder: Path, *, size: Size, is_durable: bool = True
 ) -> Result:
-    """On a server with an empty database, beside which it makes another, and an empty Redis."""
+    """On a server with an empty database, beside which it makes another, and an empty Redis. Statements are
+    counted if the server has the library for that."""
     with ExitStack() as close:
         other_url = close.enter_context(_another_database(database_url))
-        fresh = Side(database_url, redis_url, folder=folder, close=close)
-        filled = Side(other_url, f"{redis_url.partition('?')[0]}?db=1", folder=folder, close=close)
+        fresh_times, filled_times = Times(), Times()
+        fresh = Side(database_url, redis_url, folder=folder, close=close, times=fresh_times)
+        redis_filled = f"{redis_url.partition('?')[0]}?db=1"
+        filled = Side(other_url, redis_filled, folder=folder, close=close, times=filled_times)
         if is_durable:
             require_fsync(fresh.engine)
         began_at = time.monotonic()
         add_past(filled.engine, size.ended)
         filled_seconds = time.monotonic() - began_at
-        for number in range(size.rounds + _WARM_UP_ROUNDS):
-            if number % _ROUNDS_TO_SETTLE == 0:
-                settle(fresh.engine)
-                settle(filled.engine)
-            # In turns, so that what else the machine does falls on both.
-            for side in (fresh, filled) if number % 2 else (filled, fresh):
-                side.round(size.singles)
-    return _result(size, fresh.times, filled.times, filled_seconds)
+        # 1. Measure.
+        _rounds(fresh, filled, size, count=size.rounds + WARM_UP_ROUNDS)
+        # 2. Look where the time goes.
+        looks = Looks()
+        fresh.times, filled.times = Looks(), looks
+        with _counted(fresh.engine, filled.engine) as statements:
+            _rounds(fresh, filled, size, count=min(size.rounds, _PROFILED_ROUNDS))
+    return _result(
+        size,
+        fresh_times,
+        filled_times,
+        filled_seconds,
+        profile=[*_function_parts(looks), *_statement_parts(*statements)],
+    )
+
+
+def _rounds(fresh: Side, filled: Side, size: Size, *, count: int) -> None:
+    """In turns, so that what else the machine does falls on both."""
+    for number in range(count):
+        if number % _ROUNDS_TO_SETTLE == 0:
+            settle(fresh.engine)
+            settle(filled.engine)
+        for side in (fresh, filled) if number % 2 else (filled, fresh):
+            side.round(size.singles)
+
+
+@contextmanager
+def _counted(*engines: Engine) -> Iterator[list[list[Statement]]]:
+    """The statements of the databases of one server, filled at the end; none where they cannot be counted."""
+    found: list[list[Statement]] = [[] for _ in engines]
+    with engines[0].connect() as conn:
+        libraries = conn.exec_driver_sql("SHOW shared_preload_libraries").scalar_one()
+    if "pg_stat_statements" not in libraries:
+        yield found
+        return
+    for engine in engines:
+        create_statements(engine)
+    _track(engines[0], "top")
+    yield found
+    _track(engines[0], "none")
+    found[:] = [read_statements(engine) for engine in engines]
+
+
+def _track(engine: Engine, which: str) -> None:
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as conn:
+        conn.exec_driver_sql(f"ALTER SYSTEM SET pg_stat_statements.track = '{which}'")
+        conn.exec_driver_sql("SELECT pg_reload_conf()")
 
 
 @contextmanager
@@ -182,22 +136,39 @@ def _another_database(database_url: str) -> Iterator[str]:
         engine.dispose()
 
 
-def _spec(queue: str) -> GroupSpec:
-    requests = Resources(gpus=1, cpus_milli=1000, memory_mib=1024)
-    return GroupSpec(
-        name="bench",
-        queue=queue,
-        roles=(Role(name="worker", count=1, requests=requests, command=("simulate",)),),
-    )
-
-
 def _ratio(longs: Sequence[float], shorts: Sequence[float]) -> float:
     """The median of the ratios of rounds that followed each other: what else the machine did was the same."""
     return quantile((one / other for one, other in zip(longs, shorts, strict=True)), 0.5)
 
 
-def _result(size: Size, fresh: Times, filled: Times, filled_seconds: float) -> Result:
-    each = _NODES * _GPUS
+def _function_parts(looks: Looks) -> list[Figure]:
+    """Of the side with the long past."""
+    return [part for name, each in looks.functions.items() for part in each.parts(name, shown=_FUNCTIONS)]
+
+
+def _statement_parts(fresh: Sequence[Statement], filled: Sequence[Statement]) -> Iterator[Figure]:
+    """The longest of the side with the long past, with what they take on the other."""
+    each_fresh = {_without_values(query): 1000 * sum_ms / calls for query, calls, sum_ms in fresh}
+    total = sum(sum_ms for _, _, sum_ms in filled)
+    for query, calls, sum_ms in filled[:_STATEMENTS]:
+        each, beside = 1000 * sum_ms / calls, each_fresh.get(_without_values(query))
+        fresh_too = f", {beside:.0f} µs in the fresh one" if beside is not None else ""
+        yield Figure(
+            name=f"postgres: {short_statement(query)}, {each:.0f} µs each{fresh_too}",
+            value=round(100 * sum_ms / total, 1),
+            unit="% of its statements",
+        )
+
+
+def _without_values(query: str) -> str:
+    """The same text for the same statement, whether PostgreSQL has put parameters for its values or not."""
+    return re.sub(r"'[^']*'|\$?\d+|\btrue\b|\bfalse\b", "?", query)
+
+
+def _result(
+    size: Size, fresh: Times, filled: Times, filled_seconds: float, *, profile: Sequence[Figure]
+) -> Result:
+    each = NODES * GPUS
     return Result(
         name="history",
         title="A long past",
@@ -207,7 +178,9 @@ def _result(size: Size, fresh: Times, filled: Times, filled_seconds: float) -> R
             f" turns: {size.singles} are submitted one by one and the rest as a batch, the leader reads what"
             " changed (feed), admits all of them (commit), and the dispatcher claims, launches and records"
             " their start and their end (observe). The ratio is the median of the ratios of rounds that"
-            " followed each other. Both are vacuumed and analyzed now and then, as autovacuum would."
+            " followed each other. Both are vacuumed and analyzed now and then, as autovacuum would. Shares"
+            " are of further rounds over the long past: by function of what each spends itself in a step, and"
+            " by statement of what PostgreSQL spends, beside its time in the fresh database."
         ),
         parameters={
             "ended_groups": size.ended,
@@ -221,13 +194,17 @@ def _result(size: Size, fresh: Times, filled: Times, filled_seconds: float) -> R
                 name=f"{name}, long past to fresh",
                 value=round(_ratio(filled.counted(name), fresh.counted(name)), 2),
                 unit="ratio",
-                at_most=_LIMIT,
+                at_most=_MOST,
             )
             for name in HOT
         ],
         parts=[
-            milliseconds(f"{name}, {label}", times.median(name))
-            for name in HOT
-            for label, times in (("fresh", fresh), ("long past", filled))
+            *(
+                milliseconds(f"{name}, {label}", times.median(name))
+                for name in HOT
+                for label, times in (("fresh", fresh), ("long past", filled))
+            ),
+            *profile,
         ],
+        limit=_LIMIT,
     )

@@ -35,12 +35,18 @@ _REST = "all else"
 _STATEMENTS = """
 SELECT query, calls, total_exec_time + total_plan_time AS milliseconds
 FROM pg_stat_statements
-WHERE query NOT LIKE 'COPY%' AND query NOT LIKE 'CREATE EXTENSION%' AND query NOT LIKE '%/* bench */%'
+WHERE dbid = (SELECT oid FROM pg_database WHERE datname = current_database())
+AND calls > 0 AND query NOT LIKE 'COPY%' AND query NOT LIKE 'CREATE EXTENSION%'
+  AND query NOT LIKE 'VACUUM%' AND query NOT LIKE '%/* bench */%'
 ORDER BY milliseconds DESC
 """
 
 #: Frames from the outermost to the innermost.
 Stacks = Counter[tuple[str, ...]]
+
+
+#: (text, calls, milliseconds in the server)
+Statement = tuple[str, int, float]
 
 
 @dataclass(slots=True)
@@ -51,7 +57,7 @@ class Profile:
 
     loops: Mapping[str, str]
     stacks: dict[str, Stacks] = field(default_factory=dict)
-    statements: list[tuple[str, int, float]] = field(default_factory=list)
+    statements: list[Statement] = field(default_factory=list)
 
     def parts(self) -> list[Figure]:
         """Shares of each process's CPU by function, callees included, and of the time of all statements."""
@@ -70,17 +76,18 @@ def profiled_stack(folder: Path, profile: Profile, *, nodes: str, launcher: str)
     """`whole_stack`, watched."""
     samples = folder / "samples"
     samples.mkdir()
-    _have_statements_counted(folder)
+    data = folder / "data"
+    data.mkdir(mode=0o711)
+    have_statements_counted(data)
     watching = {"PYTHONPATH": str(_SAMPLER), "BENCH_SAMPLES": str(samples)}
     pids: dict[str, int] = {}
     with whole_stack(folder, nodes=nodes, launcher=launcher, more=watching) as stack:
         engine = create_engine(stack.parts.postgres.url)
         try:
-            _run(engine, "CREATE EXTENSION pg_stat_statements")
+            create_statements(engine)
             yield stack
             pids = {part.name: part.pid for part in stack.parts.watched if part.pid is not None}
-            with engine.connect() as conn:
-                profile.statements = [tuple(row) for row in conn.execute(text(_STATEMENTS))]
+            profile.statements = read_statements(engine)
         finally:
             engine.dispose()
     for name, loop in profile.loops.items():
@@ -137,30 +144,40 @@ def _read(path: Path, loop: str) -> Stacks:
     return stacks
 
 
-def _statement_parts(statements: list[tuple[str, int, float]]) -> Iterator[Figure]:
+def _statement_parts(statements: list[Statement]) -> Iterator[Figure]:
     total = sum(milliseconds for _, _, milliseconds in statements)
     for query, calls, milliseconds in statements[:_MOST_STATEMENTS]:
-        each = 1000 * milliseconds / calls
-        name = f"postgres: {_short(query)}, {each:.0f} µs each"
+        name = f"postgres: {short_statement(query)}, {1000 * milliseconds / calls:.0f} µs each"
         yield Figure(name=name, value=round(100 * milliseconds / total, 1), unit="% of its statements")
 
 
-def _short(query: str) -> str:
+def short_statement(query: str) -> str:
     words = " ".join(query.split()).replace("|", "/")
     return f"{words[:_LONGEST_TEXT]} …" if len(words) > _LONGEST_TEXT else words
 
 
-def _have_statements_counted(folder: Path) -> None:
-    """The library has to be there when the server starts."""
-    data = folder / "data"
-    data.mkdir(mode=0o711)
-    with PostgresServer.start(data / "postgres", socket_dir=data / "sockets") as postgres:
+def have_statements_counted(folder: Path, *, track: str = "top") -> None:
+    """By the PostgreSQL that will be started in `folder`: the library has to be there when it starts.
+    `track` as `pg_stat_statements.track`."""
+    with PostgresServer.start(folder / "postgres", socket_dir=folder / "sockets") as postgres:
         engine = create_engine(postgres.url, isolation_level="AUTOCOMMIT")
         try:
             _run(engine, "ALTER SYSTEM SET shared_preload_libraries = 'pg_stat_statements'")
             _run(engine, "ALTER SYSTEM SET pg_stat_statements.track_planning = on")
+            _run(engine, f"ALTER SYSTEM SET pg_stat_statements.track = '{track}'")
         finally:
             engine.dispose()
+
+
+def create_statements(engine: Engine) -> None:
+    """The view that `read_statements` reads, in the engine's database."""
+    _run(engine, "CREATE EXTENSION pg_stat_statements")
+
+
+def read_statements(engine: Engine) -> list[Statement]:
+    """Of the engine's database, the longest in sum first."""
+    with engine.connect() as conn:
+        return [tuple(row) for row in conn.execute(text(_STATEMENTS))]
 
 
 def _run(engine: Engine, statement: str) -> None:

@@ -6,6 +6,7 @@ import asyncio
 import random
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import msgspec
 import psutil
@@ -13,6 +14,7 @@ from sqlalchemy import Engine, create_engine, text
 
 from bench.cpu import CpuMeter
 from bench.http_load import Target
+from bench.profiling import SERVING, WORK, Profile, profiled_stack
 from bench.results import Figure, Result, milliseconds, quantile
 from bench.servers import require_fsync, short_folder, whole_stack
 from bench.stream_load import Beside, read_beside
@@ -26,28 +28,53 @@ _SECONDS = 30.0
 _NODES, _GPUS = 63, 8
 #: A watched group fails after about so long, and starts again in place: three events.
 _LIFE_SECONDS = 15.0
+_LIMIT = (
+    "One process writes to all streams, on the event loop that also serves the submits. What is new is read"
+    " by one statement for all of them, five times a second: that rest is most of the time until an event is"
+    " told, and it is chosen. More streams are more API processes, each of which reads for its own."
+)
+#: As long as to see what many streams cost.
+_PROFILED_SECONDS = 10.0
+_CLUSTER = f"{_NODES}x{_GPUS}xH100-80GB"
 _GROUP = {"name": "bench", "members": 1, "gpus": _GPUS, "command": ["simulate"]}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Driven:
+    """CPU in shares of one core, by process; memory of the API's."""
+
+    found: Beside
+    cpu: Mapping[str, float]
+    memory_mib: float
 
 
 def run(scale: float) -> Result:
     """On a stack of its own."""
     seconds = max(3.0, _SECONDS * scale)
+    with short_folder() as folder, whole_stack(folder, nodes=_CLUSTER, launcher="simulated") as stack:
+        driven = _drive(stack, seconds)
+    profile = Profile(loops={**SERVING, **WORK})
     with (
         short_folder() as folder,
-        whole_stack(folder, nodes=f"{_NODES}x{_GPUS}xH100-80GB", launcher="simulated") as stack,
-        stack.client() as client,
+        profiled_stack(folder, profile, nodes=_CLUSTER, launcher="simulated") as stack,
     ):
-        engine = create_engine(stack.parts.postgres.url)
-        try:
-            require_fsync(engine)
+        _drive(stack, min(seconds, _PROFILED_SECONDS))
+    return _result(driven, profile, seconds)
+
+
+def _drive(stack: Stack, seconds: float) -> _Driven:
+    engine = create_engine(stack.parts.postgres.url)
+    try:
+        require_fsync(engine)
+        with stack.client() as client:
             ids = _watched(client)
             meter, began_at = CpuMeter(stack), time.monotonic()
             found = asyncio.run(_read(stack, client, ids, engine, seconds))
-            cpu, took = meter.seconds(), time.monotonic() - began_at
-            memory = _memory_mib(stack)
-        finally:
-            engine.dispose()
-    return _result(found, cpu, seconds, took, memory)
+            took = time.monotonic() - began_at
+            cpu = {name: used / took for name, used in meter.seconds().items()}
+            return _Driven(found=found, cpu=cpu, memory_mib=_memory_mib(stack))
+    finally:
+        engine.dispose()
 
 
 def _watched(client: Client) -> list[str]:
@@ -105,9 +132,8 @@ def _memory_mib(stack: Stack) -> float:
     return float(psutil.Process(pid).memory_info().rss) / 2**20
 
 
-def _result(
-    found: Beside, cpu: Mapping[str, float], seconds: float, took: float, memory_mib: float
-) -> Result:
+def _result(driven: _Driven, profile: Profile, seconds: float) -> Result:
+    found = driven.found
     told = [each for reader in found.readers for each in reader.seconds]
     return Result(
         name="streams",
@@ -129,10 +155,14 @@ def _result(
             milliseconds("single submit, p99", quantile(found.seconds, 0.99), at_most=50),
             milliseconds("recorded event to its reader, p50", quantile(told, 0.5)),
             milliseconds("recorded event to its reader, p99", quantile(told, 0.99)),
-            Figure(name="memory of the API process", value=round(memory_mib), unit="MiB"),
+            Figure(name="memory of the API process", value=round(driven.memory_mib), unit="MiB"),
         ],
         parts=[
-            Figure(name=f"CPU of {name}", value=round(100 * used / took, 1), unit="% of a core")
-            for name, used in sorted(cpu.items(), key=lambda entry: -entry[1])
+            *(
+                Figure(name=f"CPU of {name}", value=round(100 * share, 1), unit="% of a core")
+                for name, share in sorted(driven.cpu.items(), key=lambda entry: -entry[1])
+            ),
+            *profile.parts(),
         ],
+        limit=_LIMIT,
     )

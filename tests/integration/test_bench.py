@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import cycle, history
+from bench import cycle, history, side
 from bench.machine import describe_machine
 from bench.readme import write_readme
 from bench.results import Stored, read_stored, write_stored
@@ -65,4 +65,7 @@ def test_a_long_past_is_measured_beside_a_fresh_database(
         f"{step}, long past to fresh" for step in ("submit", "feed", "commit", "observe")
     ]
     assert all(figure.value > 0 and figure.at_most == 1.5 for figure in result.figures)
-    assert len(result.parts) == 8
+    parts = [part.name for part in result.parts]
+    assert parts[:8] == [f"{step}, {side}" for step in side.HOT for side in ("fresh", "long past")]
+    assert {name.partition(",")[0] for name in parts[8:]} == set(side.HOT)
+    assert result.limit
