@@ -23,9 +23,8 @@ from service.inventory import keys
 _PASSING = frozenset({"nodes", "unavailable"})
 
 
-class PublishedQueue(msgspec.Struct, frozen=True, kw_only=True):
-    """One queue as of (epoch, cycle). `since[i][j]`: from when blocker j of verdict i has stood in
-    this queue; a unit was subject to it since then or since it came, whichever is later."""
+class PublishedOrder(msgspec.Struct, frozen=True, kw_only=True):
+    """One queue's order as of (epoch, cycle), with the index of each waiting row's verdict."""
 
     queue_id: int
     epoch: int
@@ -35,8 +34,6 @@ class PublishedQueue(msgspec.Struct, frozen=True, kw_only=True):
     unit_ids: bytes
     verdict_of: bytes
     is_eligible: bytes
-    verdicts: tuple[tuple[Blocker, ...], ...]
-    since: tuple[tuple[datetime, ...], ...]
 
     def order(self) -> list[Waiting]:
         """The waiting rows in the order in which the next cycle considers them."""
@@ -78,6 +75,14 @@ class PublishedQueue(msgspec.Struct, frozen=True, kw_only=True):
             if eligible:
                 positions.setdefault(group, len(positions) + 1)
         return positions
+
+
+class PublishedQueue(PublishedOrder, frozen=True, kw_only=True):
+    """A queue's order and verdicts. `since[i][j]`: from when blocker j of verdict i has stood in this
+    queue; a unit was subject to it since then or since it came, whichever is later."""
+
+    verdicts: tuple[tuple[Blocker, ...], ...]
+    since: tuple[tuple[datetime, ...], ...]
 
 
 class Publisher:
@@ -152,17 +157,9 @@ class _Known(NamedTuple):
     packed_since: msgspec.Raw = msgspec.Raw()
 
 
-class _Value(msgspec.Struct, frozen=True, kw_only=True):
+class _PackedQueue(PublishedOrder, frozen=True, kw_only=True):
     """A PublishedQueue as it is written: most often only its order is another one."""
 
-    queue_id: int
-    epoch: int
-    cycle: int
-    at: datetime
-    group_ids: bytes
-    unit_ids: bytes
-    verdict_of: bytes
-    is_eligible: bytes
     verdicts: msgspec.Raw
     since: msgspec.Raw
 
@@ -211,9 +208,9 @@ def read_numbers(client: redis.Redis) -> dict[str, int]:
     return {} if value is None else msgspec.msgpack.decode(_bytes(value), type=dict[str, int])
 
 
-def _published(verdict: QueueVerdict, known: _Known, *, epoch: int, cycle: int, at: datetime) -> _Value:
+def _published(verdict: QueueVerdict, known: _Known, *, epoch: int, cycle: int, at: datetime) -> _PackedQueue:
     order = verdict.order
-    return _Value(
+    return _PackedQueue(
         queue_id=verdict.queue_id,
         epoch=epoch,
         cycle=cycle,
