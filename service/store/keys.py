@@ -10,7 +10,7 @@ from sqlalchemy import Connection, RowMapping, select, update
 from sqlalchemy.dialects.postgresql import insert
 
 from service.domain.principal import KeyRole, Principal
-from service.store.models import keys
+from service.store.models.access import keys
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

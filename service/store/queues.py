@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import Connection, Row, delete, insert, select, text, update
 
 from service.domain.queue import Order, Quota, Stop
-from service.store.models import queues, quotas
+from service.store.models.configuration import queues, quotas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

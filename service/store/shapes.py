@@ -10,7 +10,7 @@ from psycopg.types.json import Jsonb
 from sqlalchemy import Connection, select, text
 
 from service.domain.shape import Shape
-from service.store.models import shapes
+from service.store.models.groups import shapes
 
 _MISSING = text(
     "INSERT INTO shapes (digest, shape) SELECT * FROM unnest(:digests ::bytea[], :bodies ::jsonb[])"

@@ -1,0 +1,56 @@
+"""Queues and what they may hold, with the version of the whole configuration."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    ForeignKey,
+    Identity,
+    Index,
+    Integer,
+    Table,
+    Text,
+    text,
+)
+
+from service.domain.queue import Order, Stop
+from service.store.models.schema import instant, metadata, one_of
+
+config = Table(
+    "config",
+    metadata,
+    Column("id", Integer, primary_key=True),
+    Column(
+        "version", BigInteger, nullable=False, comment="raised by every change of queues, pools, nodes (L2)"
+    ),
+    CheckConstraint("id = 1", name="one_row"),
+)
+queues = Table(
+    "queues",
+    metadata,
+    Column("id", BigInteger, Identity(), primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("tenant", Text, comment="who may submit; NULL for everybody"),
+    Column("queue_order", Text, nullable=False),
+    Column("stop", Text, nullable=False),
+    Column("has_quota", Boolean, nullable=False, comment="false: no nominal quota at all"),
+    instant("created_at", nullable=False),
+    instant("deleted_at"),
+    CheckConstraint(one_of("queue_order", Order), name="queue_order"),
+    CheckConstraint(one_of("stop", Stop), name="stop"),
+    #: A deleted queue stays for its ended groups; its name is free.
+    Index("uq_queues_name", "name", unique=True, postgresql_where=text("deleted_at IS NULL")),
+)
+quotas = Table(
+    "quotas",
+    metadata,
+    Column("queue_id", BigInteger, ForeignKey("queues.id", ondelete="CASCADE"), primary_key=True),
+    Column("resource", Text, primary_key=True, comment="flavor (GPUs), cpus (thousandths) or memory (MiB)"),
+    Column("nominal", BigInteger),
+    Column("hard_limit", BigInteger),
+    CheckConstraint("nominal >= 0 AND hard_limit >= 0", name="not_negative"),
+    CheckConstraint("nominal <= hard_limit", name="nominal_within_limit"),
+)
