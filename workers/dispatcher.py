@@ -20,7 +20,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import OperationalError
 
 from service.clock import Clock
-from service.domain.lifecycle import judge_launch_conflict
+from service.domain.lifecycle.launches import judge_launch_conflict
 from service.operations.deadlines import evict_drained
 from service.operations.dispatch import claim_attempts
 from service.operations.observe import PassResult, Recorded, commit_observations

@@ -6,7 +6,10 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-from service.domain.lifecycle import MemberView, Succeed, decide, first_failed, judge_survivors
+from service.domain.lifecycle.decisions import Succeed
+from service.domain.lifecycle.facts import MemberView, first_failed
+from service.domain.lifecycle.losses import judge_survivors
+from service.domain.lifecycle.rules import decide
 from service.domain.status import Status
 from service.operations.dispatch import PoolFence
 from service.operations.observe import Closed, PassResult

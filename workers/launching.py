@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 from cryptography.fernet import InvalidToken
 
-from service.domain.lifecycle import (
-    Evict,
+from service.domain.lifecycle.decisions import Evict
+from service.domain.lifecycle.launches import (
     judge_cannot_execute,
     judge_launch_conflict,
     judge_launch_refusal,

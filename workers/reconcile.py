@@ -9,12 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
 from service.domain.group import OnMemberLoss
-from service.domain.lifecycle import (
-    MemberView,
-    Phase,
-    Policy,
-    UnitView,
-)
+from service.domain.lifecycle.facts import MemberView, Phase, Policy, UnitView
 from service.domain.node import Place
 from service.domain.status import Status
 from service.operations.dispatch import Faults

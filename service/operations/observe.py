@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection
 
 from service.domain.events import Event, Kind
-from service.domain.lifecycle import Advance, Evict, Recover, Succeed
+from service.domain.lifecycle.decisions import Advance, Evict, Recover, Succeed
 from service.domain.status import Cause, Status
 from service.operations.dispatch import PoolFence
 from service.operations.pool_state import lost_note

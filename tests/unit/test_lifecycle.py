@@ -9,20 +9,11 @@ from typing import Any
 import pytest
 
 from service.domain.group import OnMemberLoss
-from service.domain.lifecycle import (
-    Advance,
-    Decision,
-    Evict,
-    MemberView,
-    Phase,
-    Policy,
-    Recover,
-    Succeed,
-    UnitView,
-    decide,
-    judge_launch_refusal,
-    judge_survivors,
-)
+from service.domain.lifecycle.decisions import Advance, Decision, Evict, Recover, Succeed
+from service.domain.lifecycle.facts import MemberView, Phase, Policy, UnitView
+from service.domain.lifecycle.launches import judge_launch_refusal
+from service.domain.lifecycle.losses import judge_survivors
+from service.domain.lifecycle.rules import decide
 from service.domain.status import Cause, Status, may_change, passed_through
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

@@ -9,7 +9,7 @@ import pytest
 from psycopg.types.json import Jsonb
 from sqlalchemy import text
 
-from service.domain.lifecycle import Recover
+from service.domain.lifecycle.decisions import Recover
 from service.domain.status import Cause
 from service.operations.dispatch import Faults, PoolFence, claim_attempts
 from service.operations.observe import PassResult, commit_observations
