@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from sqlalchemy import Engine
 
+from service.store.engine import make_engine
 from tests import servers
 from tests.servers import Databases
 from workers.embedded.valkey import ValkeyServer
@@ -52,6 +54,14 @@ def database_url(databases: Databases) -> Iterator[str]:
     """A fresh database with the newest schema (SQLAlchemy URL)."""
     with databases.migrated() as url:
         yield url
+
+
+@pytest.fixture
+def engine(database_url: str) -> Iterator[Engine]:
+    """Of the fresh database."""
+    engine = make_engine(database_url)
+    yield engine
+    engine.dispose()
 
 
 @pytest.fixture

@@ -14,6 +14,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx
+
+from tests import servers
+from tests.servers import Databases
+from workers.embedded.valkey import ValkeyServer
+
 _PROGRAM = """
 import os
 from service.api.server import run
@@ -25,11 +31,16 @@ run(settings)
 """
 
 
+#: Of the first admin, unless another is given.
+KEY = "an-admin-key-for-tests"
+
+
 @dataclass
 class Served:
     """A running API. `log` grows while it runs: one object for each line."""
 
     process: subprocess.Popen[str]
+    key: str
     port: int = 0
     log: list[dict[str, Any]] = field(default_factory=list)
     raw: list[str] = field(default_factory=list)
@@ -38,13 +49,23 @@ class Served:
     def url(self) -> str:
         return f"http://127.0.0.1:{self.port}"
 
+    def caller(self, *, key: str | None = None, timeout: float = 20) -> httpx.Client:
+        """Who sends requests with the admin's key, or another."""
+        headers = {"Authorization": f"Bearer {key or self.key}"}
+        return httpx.Client(base_url=self.url, headers=headers, timeout=timeout)
+
     def lines_of(self, event: str) -> list[dict[str, Any]]:
         return [line for line in self.log if line.get("event") == event]
 
 
 @contextmanager
 def serving(
-    *, database_url: str, redis_url: str, data: Path, key: str, settings: Mapping[str, object] | None = None
+    *,
+    database_url: str,
+    redis_url: str,
+    data: Path,
+    key: str = KEY,
+    settings: Mapping[str, object] | None = None,
 ) -> Iterator[Served]:
     """Start it, wait until it listens, and end it with SIGTERM. `settings` are further ones, by field."""
     environment = {
@@ -65,7 +86,7 @@ def serving(
         text=True,
         errors="replace",
     )
-    served, is_listening = Served(process), threading.Event()
+    served, is_listening = Served(process, key), threading.Event()
     reader = threading.Thread(target=_read, args=(served, is_listening), daemon=True)
     reader.start()
     try:
@@ -98,3 +119,16 @@ def _read(served: Served, is_listening: threading.Event) -> None:
             served.port = entry["port"]
             is_listening.set()
     is_listening.set()
+
+
+@contextmanager
+def serving_alone(
+    databases: Databases, inventory: ValkeyServer, data: Path, **settings: object
+) -> Iterator[Served]:
+    """As `serving`, on a fresh database and an emptied inventory; `settings` by field."""
+    servers.empty_inventory(inventory)
+    with (
+        databases.migrated() as database_url,
+        serving(database_url=database_url, redis_url=inventory.url, data=data, settings=settings) as served,
+    ):
+        yield served

@@ -19,12 +19,11 @@ from service.store.engine import make_engine
 from tests import servers
 from tests.integration.api.rows import add_nodes, add_pool
 from tests.servers import Databases
-from tests.serving import Served, serving
+from tests.serving import KEY, Served, serving
 from workers.admission import Leader
 from workers.embedded.valkey import ValkeyServer
 
 ROOT = Path(__file__).parents[2]
-KEY = "an-admin-key-for-tests"
 
 
 def test_the_description_in_the_repository_is_that_of_the_code() -> None:
@@ -74,7 +73,7 @@ def site(
     data = tmp_path_factory.mktemp("contract")
     with databases.migrated() as database_url:
         servers.empty_inventory(inventory_server)
-        with serving(database_url=database_url, redis_url=inventory_server.url, data=data, key=KEY) as served:
+        with serving(database_url=database_url, redis_url=inventory_server.url, data=data) as served:
             group_id = _fill(served.url, database_url, inventory_server.url)
             config = data / "schemathesis.toml"
             config.write_text((ROOT / "schemathesis.toml").read_text() + _of_a_real_group(group_id))

@@ -27,11 +27,16 @@ from service.settings import Settings
 from tests import servers
 from tests.integration.api.waiting import wait_until
 from tests.servers import Databases
-from tests.serving import Served, serving
+from tests.serving import KEY, Served, serving, serving_alone
 from workers.embedded.valkey import ValkeyServer
 
-KEY = "an-admin-key-for-tests"
 HEAD_SECONDS, BODY_SECONDS, UNREAD_SECONDS, CONNECTIONS = 1.5, 2.0, 2.0, 300
+BOUNDS = {
+    "request_head_seconds": HEAD_SECONDS,
+    "request_body_seconds": BODY_SECONDS,
+    "unread_answer_seconds": UNREAD_SECONDS,
+    "max_connections": CONNECTIONS,
+}
 #: A sweep comes twice a second, and the machine may be busy.
 MARGIN_SECONDS = 3.0
 
@@ -40,28 +45,14 @@ MARGIN_SECONDS = 3.0
 def api(
     databases: Databases, inventory_server: ValkeyServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Served]:
-    servers.empty_inventory(inventory_server)
-    with (
-        databases.migrated() as database_url,
-        serving(
-            database_url=database_url,
-            redis_url=inventory_server.url,
-            data=tmp_path_factory.mktemp("data"),
-            key=KEY,
-            settings={
-                "request_head_seconds": HEAD_SECONDS,
-                "request_body_seconds": BODY_SECONDS,
-                "unread_answer_seconds": UNREAD_SECONDS,
-                "max_connections": CONNECTIONS,
-            },
-        ) as served,
-    ):
+    data = tmp_path_factory.mktemp("data")
+    with serving_alone(databases, inventory_server, data, **BOUNDS) as served:
         yield served
 
 
 @pytest.fixture
 def client(api: Served) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=api.url, headers={"Authorization": f"Bearer {KEY}"}, timeout=20) as client:
+    with api.caller() as client:
         yield client
 
 
@@ -253,7 +244,7 @@ def test_a_wrong_length_makes_no_group(
 
 
 def test_a_connection_is_used_again_after_errors(api: Served) -> None:
-    with httpx.Client(base_url=api.url, headers={"Authorization": f"Bearer {KEY}"}, timeout=20) as client:
+    with api.caller() as client:
         for _ in range(20):
             assert client.post("/v1/groups", content=b"{").status_code == 400
             assert client.post("/v1/groups", json={"members": -1}).status_code == 422
@@ -373,10 +364,8 @@ def test_a_stop_does_not_wait_for_streams(
     with databases.migrated() as database_url:
         data = tmp_path_factory.mktemp("data")
         with (
-            serving(database_url=database_url, redis_url=inventory_server.url, data=data, key=KEY) as served,
-            httpx.Client(
-                base_url=served.url, headers={"Authorization": f"Bearer {KEY}"}, timeout=20
-            ) as client,
+            serving(database_url=database_url, redis_url=inventory_server.url, data=data) as served,
+            served.caller() as client,
         ):
             group_id = client.post("/v1/groups", json={"name": "g"}).json()["id"]
             path = f"/v1/groups/{group_id}/events"

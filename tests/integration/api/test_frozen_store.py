@@ -19,7 +19,6 @@ from tests.serving import Served, serving
 from workers.embedded import postgres
 from workers.embedded.postgres import PostgresServer
 
-KEY = "an-admin-key-for-tests"
 UNKNOWN = "019a0000-0000-7000-8000-000000000000"
 #: More than the API has threads, so that some wait for one.
 ROUTES = [
@@ -51,14 +50,13 @@ def store(server_folder: Path) -> Iterator[PostgresServer]:
 
 @pytest.fixture
 def served(store: PostgresServer, redis_url: str, tmp_path: Path) -> Iterator[Served]:
-    with serving(database_url=store.url, redis_url=redis_url, data=tmp_path, key=KEY) as served:
+    with serving(database_url=store.url, redis_url=redis_url, data=tmp_path) as served:
         yield served
 
 
 @pytest.fixture
 def api(served: Served) -> Iterator[httpx.Client]:
-    headers = {"Authorization": f"Bearer {KEY}"}
-    with httpx.Client(base_url=served.url, headers=headers, timeout=30) as client:
+    with served.caller(timeout=30) as client:
         yield client
 
 

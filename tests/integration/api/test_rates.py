@@ -12,13 +12,18 @@ import pytest
 
 from service.client import Client
 from service.client.address import Address
-from tests import servers
 from tests.servers import Databases
-from tests.serving import Served, serving
+from tests.serving import Served, serving_alone
 from workers.embedded.valkey import ValkeyServer
 
-KEY = "an-admin-key-for-tests"
 RATE, BURST, WRONG_BURST = 20, 40, 15
+RATES = {
+    "key_requests_per_second": RATE,
+    "key_requests_burst": BURST,
+    "wrong_keys_per_second": 1,
+    "wrong_keys_burst": WRONG_BURST,
+    "max_streams_per_user": 2,
+}
 STREAM = {"Accept": "text/event-stream"}
 
 
@@ -26,28 +31,9 @@ STREAM = {"Accept": "text/event-stream"}
 def api(
     databases: Databases, inventory_server: ValkeyServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Served]:
-    servers.empty_inventory(inventory_server)
-    with (
-        databases.migrated() as database_url,
-        serving(
-            database_url=database_url,
-            redis_url=inventory_server.url,
-            data=tmp_path_factory.mktemp("data"),
-            key=KEY,
-            settings={
-                "key_requests_per_second": RATE,
-                "key_requests_burst": BURST,
-                "wrong_keys_per_second": 1,
-                "wrong_keys_burst": WRONG_BURST,
-                "max_streams_per_user": 2,
-            },
-        ) as served,
-    ):
+    data = tmp_path_factory.mktemp("data")
+    with serving_alone(databases, inventory_server, data, **RATES) as served:
         yield served
-
-
-def caller(api: Served, key: str = KEY) -> httpx.Client:
-    return httpx.Client(base_url=api.url, headers={"Authorization": f"Bearer {key}"}, timeout=20)
 
 
 def other_key(client: httpx.Client) -> str:
@@ -62,7 +48,7 @@ def flood(client: httpx.Client, requests: int) -> list[httpx.Response]:
 
 
 def test_a_flood_of_one_key_is_refused_and_another_key_is_served(api: Served) -> None:
-    with caller(api) as one, caller(api, other_key(one)) as other:
+    with api.caller() as one, api.caller(key=other_key(one)) as other:
         began_at = time.monotonic()
         answers = flood(one, 300)
         took = time.monotonic() - began_at
@@ -87,7 +73,7 @@ def test_a_flood_of_one_key_is_refused_and_another_key_is_served(api: Served) ->
 
 
 def test_those_that_watch_the_service_are_never_refused(api: Served) -> None:
-    with caller(api) as client:
+    with api.caller() as client:
         flood(client, 100)
         for path in ("/healthz", "/readyz", "/metrics"):
             assert {client.get(path).status_code for _ in range(30)} == {200}
@@ -95,13 +81,13 @@ def test_those_that_watch_the_service_are_never_refused(api: Served) -> None:
 
 def test_a_large_body_counts_as_several(api: Served) -> None:
     body = {"name": "large", "labels": {}, "env": {f"V{number}": "x" * 4000 for number in range(60)}}
-    with caller(api) as client:
+    with api.caller() as client:
         codes = [client.post("/v1/groups", json=body).status_code for _ in range(20)]
     assert 429 in codes[: BURST // 3], codes
 
 
 def test_guessing_keys_is_bounded_and_locks_nobody_out(api: Served) -> None:
-    with caller(api) as known, httpx.Client(base_url=api.url, timeout=20) as stranger:
+    with api.caller() as known, httpx.Client(base_url=api.url, timeout=20) as stranger:
         assert known.get("/v1/queues").status_code == 200
         codes = [
             stranger.get("/v1/queues", headers={"Authorization": f"Bearer guess-{number}"}).status_code
@@ -129,7 +115,7 @@ def test_nobody_can_say_to_come_from_elsewhere(api: Served) -> None:
 
 
 def test_streams_of_one_user_are_bounded_and_others_have_theirs(api: Served) -> None:
-    with caller(api) as one, caller(api, other_key(one)) as other:
+    with api.caller() as one, api.caller(key=other_key(one)) as other:
         paths = []
         for client in (one, other):
             group_id = client.post("/v1/groups", json={"name": "g"}).json()["id"]
@@ -147,7 +133,7 @@ def test_streams_of_one_user_are_bounded_and_others_have_theirs(api: Served) -> 
 
 def test_the_client_waits_when_it_is_told_to(api: Served) -> None:
     """Far more than the burst, and every group exists once."""
-    with Client(Address(api.url, KEY)) as client:
+    with Client(Address(api.url, api.key)) as client:
         began_at = time.monotonic()
         ids = [client.submit({"name": f"g{number}"}).id for number in range(BURST + 25)]
         took = time.monotonic() - began_at

@@ -12,29 +12,18 @@ from pathlib import Path
 
 import pytest
 
-from tests import servers
 from tests.integration.api.waiting import wait_until
 from tests.servers import Databases
-from tests.serving import Served, serving
+from tests.serving import KEY, Served, serving_alone
 from workers.embedded.valkey import ValkeyServer
-
-KEY = "an-admin-key-for-tests"
 
 
 @pytest.fixture(scope="module")
 def api(
     databases: Databases, inventory_server: ValkeyServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Served]:
-    servers.empty_inventory(inventory_server)
-    with (
-        databases.migrated() as database_url,
-        serving(
-            database_url=database_url,
-            redis_url=inventory_server.url,
-            data=tmp_path_factory.mktemp("data"),
-            key=KEY,
-        ) as served,
-    ):
+    data = tmp_path_factory.mktemp("data")
+    with serving_alone(databases, inventory_server, data) as served:
         yield served
 
 

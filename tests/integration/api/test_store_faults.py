@@ -12,24 +12,15 @@ import httpx
 import pytest
 from sqlalchemy import Connection, Engine, text
 
-from service.store.engine import make_engine
 from tests.integration.api.waiting import wait_until
 from tests.lines import CutAt, PostgresLine, Talk
 from tests.serving import Served, serving
 
-KEY = "an-admin-key-for-tests"
 GROUP = {"name": "g", "members": 2, "gpus": 1, "command": ["true"]}
 _MOST_MESSAGES = 40
 #: However many wait, all are answered by then: a lock is waited for ten seconds, by those that were
 #: written together and failed once more apart.
 ANSWER_SECONDS = 25.0
-
-
-@pytest.fixture
-def engine(database_url: str) -> Iterator[Engine]:
-    engine = make_engine(database_url)
-    yield engine
-    engine.dispose()
 
 
 @pytest.fixture
@@ -40,14 +31,13 @@ def line(database_url: str, server_folder: Path) -> Iterator[PostgresLine]:
 
 @pytest.fixture
 def served(line: PostgresLine, redis_url: str, tmp_path: Path) -> Iterator[Served]:
-    with serving(database_url=line.url, redis_url=redis_url, data=tmp_path, key=KEY) as served:
+    with serving(database_url=line.url, redis_url=redis_url, data=tmp_path) as served:
         yield served
 
 
 @pytest.fixture
 def api(served: Served) -> Iterator[httpx.Client]:
-    headers = {"Authorization": f"Bearer {KEY}"}
-    with httpx.Client(base_url=served.url, headers=headers, timeout=60) as client:
+    with served.caller(timeout=60) as client:
         yield client
 
 

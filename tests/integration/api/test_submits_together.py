@@ -63,13 +63,6 @@ class Lane:
 
 
 @pytest.fixture
-def engine(database_url: str) -> Iterator[Engine]:
-    engine = make_engine(database_url)
-    yield engine
-    engine.dispose()
-
-
-@pytest.fixture
 def lane(engine: Engine, tmp_path: Path) -> Lane:
     return Lane(engine, tmp_path)
 

@@ -8,15 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine
 
-from service.store.engine import make_engine
 from tests.integration.dispatch.site import Site
-
-
-@pytest.fixture
-def engine(database_url: str) -> Iterator[Engine]:
-    engine = make_engine(database_url)
-    yield engine
-    engine.dispose()
 
 
 @pytest.fixture

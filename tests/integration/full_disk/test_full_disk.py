@@ -26,7 +26,6 @@ from tests.integration.leader.processes import running, stop, wait_until
 from tests.integration.leader.site import Site
 from tests.serving import Served, serving
 
-KEY = "an-admin-key-for-tests"
 _ROOT = Path(__file__).parent.parent.parent.parent
 _SIZE = "160m"
 READY_SECONDS = 10.0
@@ -91,14 +90,13 @@ def engine(disk: SmallDisk) -> Iterator[Engine]:
 
 @pytest.fixture
 def served(disk: SmallDisk, redis_url: str, tmp_path: Path) -> Iterator[Served]:
-    with serving(database_url=disk.url, redis_url=redis_url, data=tmp_path, key=KEY) as served:
+    with serving(database_url=disk.url, redis_url=redis_url, data=tmp_path) as served:
         yield served
 
 
 @pytest.fixture
 def api(served: Served) -> Iterator[httpx.Client]:
-    headers = {"Authorization": f"Bearer {KEY}"}
-    with httpx.Client(base_url=served.url, headers=headers, timeout=60) as client:
+    with served.caller(timeout=60) as client:
         yield client
 
 

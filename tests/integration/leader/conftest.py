@@ -11,16 +11,9 @@ from sqlalchemy import Connection, Engine
 from service.clock import VirtualClock
 from service.inventory.client import make_client
 from service.settings import Settings
-from service.store.engine import make_direct_engine, make_engine
+from service.store.engine import make_direct_engine
 from tests.integration.leader.site import START, Site
 from workers.admission import Leader
-
-
-@pytest.fixture
-def engine(database_url: str) -> Iterator[Engine]:
-    engine = make_engine(database_url)
-    yield engine
-    engine.dispose()
 
 
 @pytest.fixture

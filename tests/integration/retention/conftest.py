@@ -10,15 +10,7 @@ from redis import Redis
 from sqlalchemy import Engine
 
 from service.inventory.client import make_client
-from service.store.engine import make_engine
 from tests.integration.dispatch.site import Site
-
-
-@pytest.fixture
-def engine(database_url: str) -> Iterator[Engine]:
-    engine = make_engine(database_url)
-    yield engine
-    engine.dispose()
 
 
 @pytest.fixture
