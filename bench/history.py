@@ -148,9 +148,9 @@ def _function_parts(looks: Looks) -> list[Figure]:
 
 def _statement_parts(fresh: Sequence[Statement], filled: Sequence[Statement]) -> Iterator[Figure]:
     """The longest of the side with the long past, with what they take on the other."""
-    each_fresh = {_without_values(query): 1000 * sum_ms / calls for query, calls, sum_ms in fresh}
+    each_fresh = {_without_values(query): 1000 * sum_ms / calls for query, calls, sum_ms in _summed(fresh)}
     total = sum(sum_ms for _, _, sum_ms in filled)
-    for query, calls, sum_ms in filled[:_STATEMENTS]:
+    for query, calls, sum_ms in _summed(filled)[:_STATEMENTS]:
         each, beside = 1000 * sum_ms / calls, each_fresh.get(_without_values(query))
         fresh_too = f", {beside:.0f} µs in the fresh one" if beside is not None else ""
         yield Figure(
@@ -158,6 +158,15 @@ def _statement_parts(fresh: Sequence[Statement], filled: Sequence[Statement]) ->
             value=round(100 * sum_ms / total, 1),
             unit="% of its statements",
         )
+
+
+def _summed(statements: Sequence[Statement]) -> list[Statement]:
+    """One entry for each text without its values, the longest in sum first."""
+    found: dict[str, Statement] = {}
+    for query, calls, sum_ms in statements:
+        text, before_calls, before_ms = found.get(_without_values(query), (query, 0, 0.0))
+        found[_without_values(query)] = text, before_calls + calls, before_ms + sum_ms
+    return sorted(found.values(), key=lambda entry: -entry[2])
 
 
 def _without_values(query: str) -> str:

@@ -28,6 +28,8 @@ from service.api.refusals import Refusals, Refused
 MOST_HEAD_BYTES = 64 * 1024
 MOST_HEADERS = 100
 _SWEEP_SECONDS = 0.5
+#: Of a body that nobody needs any more.
+_MOST_DROPPED_BYTES = 64 * 1024
 
 _log = structlog.get_logger("muster.api")
 
@@ -96,6 +98,11 @@ class BoundedProtocol(HttpToolsProtocol):
         self._owed_since = self.loop.time()
         self._head_bytes = 0
         self._body_bytes = 0
+        self._dropped_bytes = 0
+        #: Requests that may not have been answered yet.
+        self._under_way: list[RequestResponseCycle] = []
+        #: What came behind the last request is not HTTP, and so is what comes.
+        self._is_garbled = False
         self._unsent = 0
         self._unsent_since = 0.0
 
@@ -107,21 +114,25 @@ class BoundedProtocol(HttpToolsProtocol):
 
     @property
     def _is_sending(self) -> bool:
-        return self._owed is Owed.BODY or (self._owed is Owed.HEAD and self._head_bytes > 0)
+        """Whether more may lie unread, or come."""
+        is_in_head = self._owed is Owed.HEAD and self._head_bytes > 0
+        return is_in_head or self._owed is Owed.BODY or self._is_garbled or self.flow.read_paused
 
     # ------------------------------------------------------------ what the server tells
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        lingering = LingeringTransport(transport, self.loop, lambda: self._is_sending)
-        super().connection_made(cast("asyncio.Transport", lingering))
+        self._lingering = LingeringTransport(transport, self.loop, lambda: self._is_sending)
+        super().connection_made(cast("asyncio.Transport", self._lingering))
         self._watch.begin(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._watch.end(self)
         self._forget_body()
         super().connection_lost(exc)
+        self._lingering.end()
+        self._under_way.clear()
 
     def data_received(self, data: bytes) -> None:
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self._is_garbled:
             return
         if self._owed is Owed.NOTHING and self.is_idle:
             self._expect(Owed.HEAD)
@@ -143,9 +154,14 @@ class BoundedProtocol(HttpToolsProtocol):
             return
         self._expect(Owed.BODY)
         super().on_headers_complete()
+        unanswered = [cycle for cycle in self._under_way if not cycle.response_complete]
+        self._under_way = [*unanswered, self.cycle]
 
     def on_body(self, body: bytes) -> None:
         if self.transport.is_closing():
+            return
+        if self.cycle.response_complete:
+            self._drop_body(body)
             return
         self._body_bytes += len(body)
         self._watch.body_bytes += len(body)
@@ -167,11 +183,19 @@ class BoundedProtocol(HttpToolsProtocol):
     def send_400_response(self, msg: str) -> None:
         """What comes is not HTTP. An answer that is under way comes first, lest it be taken for that of
         something else."""
+        if self.transport.is_closing():
+            return
         if not self.is_idle and not self.cycle.more_body:
             self.cycle.keep_alive = False
-            self.flow.pause_reading()
+            self._is_garbled = True
         else:
             self._close_with(BAD_REQUEST, msg)
+
+    def shutdown(self) -> None:
+        """The process stops: whoever has not got a whole request through by now gets no answer."""
+        if self.is_idle:
+            self._owed = Owed.NOTHING
+        super().shutdown()
 
     # ------------------------------------------------------------ bounds
     def look(self, now: float) -> None:
@@ -215,16 +239,26 @@ class BoundedProtocol(HttpToolsProtocol):
     def _close_with(self, kind: Kind, detail: str) -> None:
         is_next = self.is_idle if self._owed is Owed.HEAD else not self.cycle.response_started
         is_free = is_next and not self.pipeline
-        if not self.is_idle:
+        for cycle in self._under_way:
             # The application learns that nobody waits for it any more.
-            self.cycle.disconnected = True
-            self.cycle.message_event.set()
+            if not cycle.response_complete:
+                cycle.disconnected = True
+                cycle.message_event.set()
+        self._forget_body()
         if is_free:
             self.transport.write(b"".join(_answer(kind, detail)))
         self.transport.close()
 
     def _expect(self, owed: Owed) -> None:
         self._owed, self._owed_since, self._head_bytes = owed, self.loop.time(), 0
+        self._dropped_bytes = 0
+
+    def _drop_body(self, body: bytes) -> None:
+        """Of a request that was answered before it was read. A little more is taken, so that the connection
+        can be used again; whoever sends on as if nothing had been said is cut off."""
+        self._dropped_bytes += len(body)
+        if self._dropped_bytes > _MOST_DROPPED_BYTES:
+            self.transport.close()
 
     def _forget_body(self) -> None:
         self._watch.body_bytes -= self._body_bytes

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
+#: From the answer's last byte that is written, sent or not, until the connection ends.
 _LINGER_SECONDS = 2.0
 
 
@@ -17,7 +19,7 @@ class LingeringTransport:
     """An `asyncio.Transport` for whoever only asks what is named here.
 
     `is_owed` says whether the client has begun what it has not sent to its end. What is received while this
-    `is_closing` is to be ignored.
+    `is_closing` is to be ignored, and nothing may be written then.
     """
 
     __slots__ = (
@@ -38,7 +40,7 @@ class LingeringTransport:
     ) -> None:
         self._transport = transport
         self._loop = loop
-        self._is_owed = is_owed
+        self._is_owed: Callable[[], bool] | None = is_owed
         self._lingers_until: asyncio.TimerHandle | None = None
         # As they are: a call in between would cost each answer.
         self.write = transport.write
@@ -57,14 +59,19 @@ class LingeringTransport:
 
     def close(self) -> None:
         """Nothing more is written. The client may take the answer while it still sends."""
-        if self._transport.is_closing():
-            if self._lingers_until is not None:
-                self._lingers_until.cancel()
-        elif self._lingers_until is not None:
+        if self.is_closing():
             return
-        elif self._is_owed():
-            self._lingers_until = self._loop.call_later(_LINGER_SECONDS, self._transport.close)
-            self._transport.write_eof()
-            self._transport.resume_reading()
-        else:
+        if self._is_owed is None or not self._is_owed():
             self._transport.close()
+            return
+        self._lingers_until = self._loop.call_later(_LINGER_SECONDS, self._transport.close)
+        # It may have been reset, which nobody has told us yet.
+        with suppress(OSError):
+            self._transport.write_eof()
+        self._transport.resume_reading()
+
+    def end(self) -> None:
+        """The connection is lost: nothing refers to it any more."""
+        self._is_owed = None
+        if self._lingers_until is not None:
+            self._lingers_until.cancel()

@@ -18,13 +18,12 @@ from service.settings import Settings
 from service.store.engine import make_engine
 from tests.integration.api.callers import Callers
 from tests.integration.api.cluster import Cluster
-
-ADMIN_KEY = "an-admin-key-for-tests"
+from tests.serving import KEY
 
 
 @pytest.fixture
 def settings(database_url: str, redis_url: str, tmp_path: Path) -> Settings:
-    return Settings(database_url=database_url, redis_url=redis_url, data=tmp_path, api_key=ADMIN_KEY)
+    return Settings(database_url=database_url, redis_url=redis_url, data=tmp_path, api_key=KEY)
 
 
 @pytest.fixture
@@ -59,7 +58,7 @@ def callers(anonymous: TestClient[Litestar], engine: Engine) -> Callers:
 
 @pytest.fixture
 def admin(callers: Callers) -> TestClient[Litestar]:
-    return callers.with_key(ADMIN_KEY)
+    return callers.with_key(KEY)
 
 
 @pytest.fixture

@@ -202,6 +202,28 @@ def test_garbage_behind_a_request_does_not_take_its_answer(api: Served, client: 
     assert client.get("/healthz").status_code == 200
 
 
+def test_much_garbage_behind_a_request_does_not_cost_its_answer(api: Served) -> None:
+    """What was sent and not read would reset the connection, and the answer would be lost with it."""
+    body = b'{"name": "first"}'
+    with connect(api) as connection:
+        length = f"Content-Length: {len(body)}"
+        connection.sendall(head("POST", "/v1/groups", length) + body + b"\x00" * 4 * 2**20)
+        received = b""
+        while chunk := connection.recv(65_536):
+            received += chunk
+    assert received.startswith(b"HTTP/1.1 201 ")
+
+
+def test_garbage_in_one_piece_with_a_refused_head_does_not_take_its_answer(api: Served) -> None:
+    large = head("GET", "/healthz", *(f"X-{number}: x" for number in range(MOST_HEADERS + 1)))
+    with connect(api) as connection:
+        connection.sendall(large + b"\x00garbage\r\n\r\n")
+        received = rest_of(connection)
+    assert problem_of(received) == (431, "/problems/head-too-large")
+    assert received.count(b"HTTP/1.1 ") == 1
+    assert not any("RuntimeError" in line for line in api.raw)
+
+
 def test_a_refused_head_behind_a_request_does_not_take_its_answer(api: Served) -> None:
     body = b'{"name": "first"}'
     large = head("GET", "/healthz", *(f"X-{number}: x" for number in range(MOST_HEADERS + 1)))
@@ -347,6 +369,13 @@ def test_bodies_that_are_received_at_once_are_bounded_in_sum(
             refused = [connection for connection in stalled if select.select([connection], [], [], 0)[0]]
             assert 5 <= len(refused) <= 7
             assert problem_of(rest_of(refused[0])) == (429, "/problems/too-many-requests")
+            # Who was refused, and has not gone, counts no more.
+            for _ in range(3):
+                stalled.append(opened.enter_context(socket.create_connection(listener.getsockname()[:2], 20)))
+                stalled[-1].sendall(head("POST", "/v1/groups", "Content-Length: 100000") + b"x" * 10)
+            with httpx.Client(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}") as client:
+                assert client.get("/healthz").status_code == 200
+            assert not select.select(stalled[-3:], [], [], 0)[0]
             for connection in stalled:
                 connection.close()
             with httpx.Client(base_url=f"http://127.0.0.1:{listener.getsockname()[1]}") as client:

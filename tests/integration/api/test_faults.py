@@ -19,11 +19,12 @@ from service.store.engine import make_engine
 from service.store.migrate import upgrade
 from tests.integration.api.callers import Callers
 from tests.integration.api.waiting import wait_until
+from tests.serving import KEY
 from workers.embedded import postgres
 from workers.embedded.postgres import PostgresServer
 
 Client = TestClient[Litestar]
-HEADERS = {"Authorization": "Bearer an-admin-key-for-tests"}
+HEADERS = {"Authorization": f"Bearer {KEY}"}
 
 
 def timed(client: Client, method: str, path: str) -> tuple[int, str, float]:
@@ -60,9 +61,7 @@ def test_postgresql_goes_and_comes_back(server_folder: Path, redis_url: str, tmp
     upgrade(url)
     server.stop()
 
-    settings = Settings(
-        database_url=url, redis_url=redis_url, data=tmp_path, api_key="an-admin-key-for-tests"
-    )
+    settings = Settings(database_url=url, redis_url=redis_url, data=tmp_path, api_key=KEY)
     with TestClient(create_app(settings), raise_server_exceptions=False) as client:
         # It starts without PostgreSQL, and says so.
         for path in ("/v1/queues", "/v1/groups", "/v1/nodes", "/v1/inventory", "/readyz"):

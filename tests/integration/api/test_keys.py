@@ -17,6 +17,7 @@ from service.operations.admin_key import admin_key, ensure_admin_key
 from service.operations.keys import create_key, digest_of, revoke_key
 from service.settings import Settings
 from tests.integration.api.callers import Callers
+from tests.serving import KEY
 
 Client = TestClient[Litestar]
 
@@ -96,5 +97,5 @@ def test_the_admin_key_is_made_once_and_private(
 def test_a_start_does_not_undo_a_revocation(engine: Engine, admin: Client) -> None:
     entry = next(entry for entry in admin.get("/v1/keys").json()["keys"] if entry["user"] == "admin")
     assert admin.delete(f"/v1/keys/{entry['id']}").status_code == 202
-    assert ensure_admin_key(engine, "an-admin-key-for-tests", now=SystemClock().now()) is False
+    assert ensure_admin_key(engine, KEY, now=SystemClock().now()) is False
     assert admin.get("/v1/keys").status_code == 401

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -31,23 +32,31 @@ def connect(api: Served) -> socket.socket:
     return socket.create_connection(("127.0.0.1", api.port), timeout=10)
 
 
-def head(path: str = "/v1/queues", *, length: int | None, method: str = "POST", extra: str = "") -> bytes:
+def head(
+    path: str = "/v1/queues", *, length: int | None, method: str = "POST", extra: str = "", ends: bool = True
+) -> bytes:
     lines = [
         f"{method} {path} HTTP/1.1",
         "Host: muster",
         f"Authorization: Bearer {KEY}",
         "Content-Type: application/json",
-        "Connection: close",
+        *(["Connection: close"] if ends else []),
     ]
     if length is not None:
         lines.append(f"Content-Length: {length}")
     return ("\r\n".join(lines) + f"\r\n{extra}\r\n").encode()
 
 
+def is_whole(received: bytes) -> bool:
+    header, _, body = received.partition(b"\r\n\r\n")
+    length = re.search(rb"(?i)content-length: (\d+)", header)
+    return length is not None and len(body) >= int(length[1])
+
+
 def answer(connection: socket.socket) -> tuple[int, dict[str, object]]:
     """Status and JSON body of the one answer on this connection."""
     received = b""
-    while chunk := connection.recv(65_536):
+    while not is_whole(received) and (chunk := connection.recv(65_536)):
         received += chunk
     header, _, body = received.partition(b"\r\n\r\n")
     assert b"application/problem+json" in header, received[:500]
@@ -84,22 +93,33 @@ def test_a_body_that_says_it_is_too_large_is_refused_unread(api: Served) -> None
     assert (status, problem["type"]) == (413, "/problems/body-too-large")
 
 
-def test_a_body_that_grows_too_large_is_refused(api: Served) -> None:
+@pytest.mark.parametrize("ends", [True, False], ids=["last request", "kept alive"])
+def test_a_body_that_grows_too_large_is_refused(api: Served, ends: bool) -> None:
     with connect(api) as connection:
-        connection.sendall(head(length=None, extra="Transfer-Encoding: chunked\r\n"))
-        # Far above the bound: the answer is there to be read though all of it is sent first.
-        for _ in range(64):
+        connection.sendall(head(length=None, extra="Transfer-Encoding: chunked\r\n", ends=ends))
+        # Well above the bound: the answer is there to be read though all of it is sent first.
+        for _ in range(24):
             connection.sendall(b"100000\r\n" + b" " * 0x100000 + b"\r\n")
         status, problem = answer(connection)
     assert (status, problem["type"]) == (413, "/problems/body-too-large")
 
 
-def test_a_refused_client_that_goes_on_sending_is_cut_off(api: Served) -> None:
+@pytest.mark.parametrize("ends", [True, False], ids=["last request", "kept alive"])
+def test_a_refused_client_that_goes_on_sending_is_cut_off(api: Served, ends: bool) -> None:
     with connect(api) as connection:
-        connection.sendall(head(length=10**12))
+        connection.sendall(head(length=10**12, ends=ends))
         assert answer(connection)[0] == 413
         connection.settimeout(0)
         wait_until(lambda: is_cut_off(connection))
+
+
+def test_a_refused_client_whose_body_is_small_keeps_its_connection(api: Served) -> None:
+    wrong = head(length=2000, ends=False).replace(KEY.encode(), b"wrong")
+    with connect(api) as connection:
+        for _ in range(3):
+            connection.sendall(wrong)
+            assert answer(connection)[0] == 401
+            connection.sendall(b" " * 2000)
 
 
 def is_cut_off(connection: socket.socket) -> bool:

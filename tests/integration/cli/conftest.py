@@ -17,14 +17,13 @@ from service.cli.main import run
 from service.client import Client
 from service.client.address import Address
 from service.settings import Settings
-
-ADMIN_KEY = "an-admin-key-for-tests"
+from tests.serving import KEY
 
 
 @pytest.fixture
 def server(database_url: str, redis_url: str, tmp_path: Path) -> Iterator[str]:
-    """The URL of an API whose admin has ADMIN_KEY. No cycle runs: what is submitted stays Pending."""
-    settings = Settings(database_url=database_url, redis_url=redis_url, data=tmp_path, api_key=ADMIN_KEY)
+    """The URL of an API whose admin has KEY. No cycle runs: what is submitted stays Pending."""
+    settings = Settings(database_url=database_url, redis_url=redis_url, data=tmp_path, api_key=KEY)
     app = create_app(settings)
     with socket.socket() as listening:
         listening.bind(("127.0.0.1", 0))
@@ -45,7 +44,7 @@ def server(database_url: str, redis_url: str, tmp_path: Path) -> Iterator[str]:
 
 @pytest.fixture
 def client(server: str) -> Iterator[Client]:
-    with Client(Address(server, ADMIN_KEY)) as client:
+    with Client(Address(server, KEY)) as client:
         yield client
 
 
@@ -81,6 +80,6 @@ def muster(
 ) -> Muster:
     """`muster` with the admin's key."""
     monkeypatch.setenv("MUSTER_URL", server)
-    monkeypatch.setenv("MUSTER_API_KEY", ADMIN_KEY)
+    monkeypatch.setenv("MUSTER_API_KEY", KEY)
     monkeypatch.setenv("MUSTER_DATA", str(tmp_path))
     return Muster(capsys)

@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from service.client import Client
-from tests.integration.cli.conftest import ADMIN_KEY
+from tests.serving import KEY
 
 _SECONDS = 30.0
 #: How a shell is started without anybody's own settings, and told of `muster`.
@@ -104,7 +104,7 @@ def test_tab_completes_a_command_a_group_and_a_queue(
     shell: Callable[[dict[str, str]], Iterator[Terminal]], server: str, client: Client
 ) -> None:
     group = client.submit({"name": "resnet-night", "members": 1, "command": ["true"]})
-    env = environ(MUSTER_URL=server, MUSTER_API_KEY=ADMIN_KEY)
+    env = environ(MUSTER_URL=server, MUSTER_API_KEY=KEY)
     for screen in shell(env):
         screen.type("muster canc\t")
         screen.wait_for(r"muster cancel ")
@@ -128,11 +128,11 @@ def test_bash_completes_what_the_server_has(server: str, client: Client) -> None
         client.submit({"name": name, "members": 1, "command": ["true"]})
     ended = client.submit({"name": "gone", "members": 1, "command": ["true"]})
     client.cancel(ended.id)
-    env = environ(MUSTER_URL=server, MUSTER_API_KEY=ADMIN_KEY)
+    env = environ(MUSTER_URL=server, MUSTER_API_KEY=KEY)
     # What has ended can be looked at, and not be cancelled.
     assert sorted(completed("muster show ", env)) == ["gone", "one", "two"]
     assert sorted(completed("muster cancel ", env)) == ["one", "two"]
-    assert completed(f"muster --url {server} why tw", environ(MUSTER_API_KEY=ADMIN_KEY)) == ["two"]
+    assert completed(f"muster --url {server} why tw", environ(MUSTER_API_KEY=KEY)) == ["two"]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from service.client import Client
-from tests.integration.cli.conftest import ADMIN_KEY
+from tests.serving import KEY
 
 GROUP = {"name": "sleepers", "command": ["sleep", "1"]}
 
@@ -20,7 +20,7 @@ def code_without_reader(url: str, *arguments: str, is_silent: bool = False) -> i
     """Run a command into a pipe that nobody reads; its exit code."""
     reader, writer = os.pipe()
     os.close(reader)
-    environment = {"PATH": os.environ["PATH"], "MUSTER_URL": url, "MUSTER_API_KEY": ADMIN_KEY}
+    environment = {"PATH": os.environ["PATH"], "MUSTER_URL": url, "MUSTER_API_KEY": KEY}
     try:
         ended = subprocess.run(
             [sys.executable, "-P", "-m", "service.cli", *arguments],

@@ -14,7 +14,7 @@ import termios
 import pytest
 
 from service.client import Client
-from tests.integration.cli.conftest import ADMIN_KEY
+from tests.serving import KEY
 
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
@@ -32,7 +32,7 @@ def at_terminal(url: str, *arguments: str, columns: int = 100, **environ: str) -
         "PATH": os.environ["PATH"],
         "TERM": "xterm-256color",
         "MUSTER_URL": url,
-        "MUSTER_API_KEY": ADMIN_KEY,
+        "MUSTER_API_KEY": KEY,
     } | environ
     process = subprocess.Popen(
         [sys.executable, "-P", "-m", "service.cli", *arguments],
