@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -279,3 +280,14 @@ class Site:
 
     def sent(self, unit: Unit) -> list[MemberLaunch]:
         return [one.launch for one in self.cluster.records.sent if one.launch.group_name == unit.name]
+
+
+@contextmanager
+def registered_site(engine: Engine, data: Path) -> Iterator[Site]:
+    """A site whose dispatcher has registered its nodes; it is closed whatever the test does."""
+    site = Site(engine, data)
+    try:
+        site.pass_at(0)
+        yield site
+    finally:
+        site.close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from sqlalchemy import Connection, Engine, text
@@ -200,9 +199,7 @@ def test_a_dispatchers_change_and_an_operators_lock_in_one_order(
         changing.result(timeout=30)
 
 
-def test_a_node_that_goes_down_before_the_start_gives_the_places_back(engine: Engine, tmp_path: Path) -> None:
-    site = Site(engine, tmp_path)
-    site.pass_at(0)
+def test_a_node_that_goes_down_before_the_start_gives_the_places_back(site: Site) -> None:
     unit = site.admit("g1", [("n1", (0,)), ("n2", (0,))])
     site.cluster.node_down("n2")
 
@@ -212,4 +209,3 @@ def test_a_node_that_goes_down_before_the_start_gives_the_places_back(engine: En
     assert (row.status, row.attempt, row.cause, row.backoff_until) == ("Pending", 2, "Infrastructure", None)
     assert site.launched(unit) == 0
     assert site.held() == 0
-    site.close()

@@ -10,15 +10,13 @@ from redis import Redis
 from sqlalchemy import Engine
 
 from service.inventory.client import make_client
-from tests.integration.dispatch.site import Site
+from tests.integration.dispatch.site import Site, registered_site
 
 
 @pytest.fixture
 def site(engine: Engine, tmp_path: Path) -> Iterator[Site]:
-    site = Site(engine, tmp_path)
-    site.pass_at(0)
-    yield site
-    site.close()
+    with registered_site(engine, tmp_path) as site:
+        yield site
 
 
 @pytest.fixture
