@@ -148,30 +148,31 @@ def _function_parts(looks: Looks) -> list[Figure]:
 
 def _statement_parts(fresh: Sequence[Statement], filled: Sequence[Statement]) -> Iterator[Figure]:
     """The longest of the side with the long past, with what they take on the other."""
-    each_fresh = {_without_values(query): 1000 * sum_ms / calls for query, calls, sum_ms in _summed(fresh)}
+    found, beside = _by_text(filled), _by_text(fresh)
     total = sum(sum_ms for _, _, sum_ms in filled)
-    for query, calls, sum_ms in _summed(filled)[:_STATEMENTS]:
-        each, beside = 1000 * sum_ms / calls, each_fresh.get(_without_values(query))
-        fresh_too = f", {beside:.0f} µs in the fresh one" if beside is not None else ""
+    for key in sorted(found, key=lambda key: -found[key][2])[:_STATEMENTS]:
+        query, _, sum_ms = found[key]
+        fresh_too = f", {_micros_each(beside[key])} in the fresh one" if key in beside else ""
         yield Figure(
-            name=f"postgres: {short_statement(query)}, {each:.0f} µs each{fresh_too}",
+            name=f"postgres: {short_statement(query)}, {_micros_each(found[key])} each{fresh_too}",
             value=round(100 * sum_ms / total, 1),
             unit="% of its statements",
         )
 
 
-def _summed(statements: Sequence[Statement]) -> list[Statement]:
-    """One entry for each text without its values, the longest in sum first."""
+def _by_text(statements: Sequence[Statement]) -> dict[str, Statement]:
+    """Summed up by their text without values: PostgreSQL has put parameters for some of them, or not."""
     found: dict[str, Statement] = {}
     for query, calls, sum_ms in statements:
-        text, before_calls, before_ms = found.get(_without_values(query), (query, 0, 0.0))
-        found[_without_values(query)] = text, before_calls + calls, before_ms + sum_ms
-    return sorted(found.values(), key=lambda entry: -entry[2])
+        key = re.sub(r"'[^']*'|\$?\d+|\btrue\b|\bfalse\b", "?", query)
+        _, calls_before, ms_before = found.get(key, (query, 0, 0.0))
+        found[key] = query, calls_before + calls, ms_before + sum_ms
+    return found
 
 
-def _without_values(query: str) -> str:
-    """The same text for the same statement, whether PostgreSQL has put parameters for its values or not."""
-    return re.sub(r"'[^']*'|\$?\d+|\btrue\b|\bfalse\b", "?", query)
+def _micros_each(statement: Statement) -> str:
+    _, calls, sum_ms = statement
+    return f"{1000 * sum_ms / calls:.0f} µs"
 
 
 def _result(

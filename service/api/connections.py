@@ -192,7 +192,7 @@ class BoundedProtocol(HttpToolsProtocol):
             self._close_with(BAD_REQUEST, msg)
 
     def shutdown(self) -> None:
-        """The process stops: whoever has not got a whole request through by now gets no answer."""
+        """The process stops: half a head gets no answer. Half a body may still become a whole one."""
         if self.is_idle:
             self._owed = Owed.NOTHING
         super().shutdown()
