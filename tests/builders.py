@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from service.admission.cycle import plan_cycle
 from service.admission.plan import Admission, Blocker, Plan
@@ -22,7 +23,7 @@ from service.admission.world import (
     Queue,
     RunningUnit,
 )
-from service.domain.queue import Order, Quota, Stop
+from service.domain.queue import Order, QueuePolicy, Quota, Stop
 from service.domain.reasons import Code, family
 from service.domain.resources import Resources
 from service.domain.shape import RoleShape, Scheduling, Shape
@@ -85,9 +86,22 @@ def queue(
     stop: Stop = Stop.NONE,
     nominal: Mapping[str, int] | None = None,
     limit: Mapping[str, int] | None = None,
+    borrowing: Mapping[str, int] | None = None,
+    lending: Mapping[str, int] | None = None,
+    cohort: int | None = None,
+    **policy: Any,
 ) -> Queue:
-    """Queue `q<id>` without a quota, unless one is given."""
-    return Queue(id=id, name=f"q{id}", order=order, stop=stop, quota=Quota(nominal=nominal, limit=limit))
+    """Queue `q<id>` without a quota, unless one is given. `policy`: fields of QueuePolicy."""
+    quota = Quota(nominal=nominal, limit=limit, borrowing=borrowing or {}, lending=lending or {})
+    return Queue(
+        id=id,
+        name=f"q{id}",
+        cohort_id=cohort,
+        order=order,
+        stop=stop,
+        quota=quota,
+        policy=QueuePolicy(**policy),
+    )
 
 
 def role(
@@ -315,4 +329,10 @@ def running(group: Group, admission: Admission) -> RunningUnit:
         revision=1,
         places=admission.places,
         usage=admission.usage,
+        admitted_at=NOW,
+        priority=group.row.priority,
+        submitted_at=group.row.submitted_at,
+        owner=group.row.owner,
+        is_preemptible=group.row.is_preemptible,
+        grace_seconds=group.row.grace_seconds,
     )

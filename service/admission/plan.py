@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from service.admission.packed_order import PackedOrder
+from service.domain.claim import Claim
 from service.domain.node import Place
 from service.domain.reasons import Code
 
@@ -35,6 +37,50 @@ class Admission:
     memory_mib_by_node: Mapping[int, int]
 
 
+class Entitlement(StrEnum):
+    """By what right one unit may take the places of another."""
+
+    PRIORITY = "Priority"
+    RECLAIM = "Reclaim"
+    FAIR_SHARE = "FairShare"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shares:
+    """Shares of two queues below the cohort that they have in common; infinity for weight 0."""
+
+    claimant: float
+    victim: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Eviction:
+    """A running unit that gives way, and its receipt. `lost_gpu_seconds`: its price, which is the work
+    since its last checkpoint, and the cost of a restart."""
+
+    unit_id: int
+    attempt: int
+    claimant_id: int
+    entitlement: Entitlement
+    before: Shares
+    after: Shares
+    lost_gpu_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Resize:
+    """A running unit whose places change. `revision` is the new one; `places` and `usage` are all that it
+    has from then on."""
+
+    unit_id: int
+    attempt: int
+    revision: int
+    places: tuple[Place, ...]
+    added: tuple[Place, ...]
+    dropped: tuple[Place, ...]
+    usage: Mapping[str, int]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Blocker:
     """One code of a verdict. `need` is the class's own number; what it is compared with is shared
@@ -60,11 +106,16 @@ class QueueVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """`queues` holds a verdict for each queue, also where nothing waits. `numbers` are shared
+    """`claims_made` are new ones, and those that changed; `claims_ended` names the units whose claim is over.
+    `queues` holds a verdict for each queue, also where nothing waits. `numbers` are shared
     amounts (free on the nodes that a class allows, quota in use, quota ceilings), of which it holds
     those that a blocker names."""
 
     config_version: int
     admissions: tuple[Admission, ...]
+    evictions: tuple[Eviction, ...] = ()
+    claims_made: tuple[Claim, ...] = ()
+    claims_ended: frozenset[int] = frozenset()
+    resizes: tuple[Resize, ...] = ()
     queues: Mapping[int, QueueVerdict]
     numbers: Mapping[str, int]

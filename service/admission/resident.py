@@ -173,5 +173,11 @@ def _running(row: PendingUnit, admission: Admission, admitted_at: datetime) -> R
         revision=1,
         places=admission.places,
         usage=admission.usage,
+        admitted_at=admitted_at,
+        priority=row.priority,
+        submitted_at=row.submitted_at,
+        owner=row.owner,
+        is_preemptible=row.is_preemptible,
+        grace_seconds=row.grace_seconds,
         time_limit_at=None if limit is None else admitted_at + timedelta(seconds=limit),
     )

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
+from service.domain.claim import Claim
 from service.domain.node import Place
-from service.domain.queue import Order, Quota, Stop
+from service.domain.queue import Order, QueuePolicy, Quota, Stop
 from service.domain.shape import Shape
 
 
@@ -51,12 +52,26 @@ class Pool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Cohort:
+    """Queues, and other cohorts, that lend to each other. `quota`: what it has besides that of its members,
+    and how much the whole of it borrows from and lends to its parent."""
+
+    id: int
+    name: str
+    parent_id: int | None = None
+    weight: float = 1.0
+    quota: Quota = field(default_factory=Quota)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Queue:
     id: int
     name: str
+    cohort_id: int | None = None
     order: Order = Order.BEST_EFFORT
     stop: Stop = Stop.NONE
     quota: Quota = field(default_factory=Quota)
+    policy: QueuePolicy = field(default_factory=QueuePolicy)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,6 +82,7 @@ class Configuration:
     queues: Mapping[int, Queue]
     pools: Mapping[int, Pool]
     nodes: Mapping[int, Node]
+    cohorts: Mapping[int, Cohort] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +90,10 @@ class PendingUnit:
     """A row that waits: a gang, or members `first_index..last_index` of an independent group.
 
     Order in a queue: priority (high first), `submitted_at`, `group_id`, `first_index`.
-    `avoided_nodes` failed it before: a preference. Not eligible while held or backing off.
+    `avoided_nodes` failed it before: a preference. Not eligible while held, backing off, before
+    `not_before_at`, or while other groups have to end first (`open_dependencies` of them).
+    `waiting_since`: since when it could have been admitted, for its guard. `owner` is one user of one
+    tenant. `has_never_run`: its last attempt was not Running for a moment.
     """
 
     id: int
@@ -93,11 +112,21 @@ class PendingUnit:
     avoided_nodes: frozenset[int] = frozenset()
     time_limit_seconds: int | None = None
     start_timeout_seconds: int | None = None
+    owner: str = ""
+    is_preemptible: bool = True
+    grace_seconds: int = 0
+    waiting_since: datetime | None = None
+    not_before_at: datetime | None = None
+    open_dependencies: int = 0
+    has_never_run: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunningUnit:
-    """A unit that holds places (Admitted, Starting, Running, Recovering or Evicting)."""
+    """A unit that holds places (Admitted, Starting, Running, Recovering or Evicting).
+
+    `evicting_until`: when its members are killed, of one that is Evicting. `preempted_at`: when it was
+    preempted during the last day. `resized_at`: when its places last changed."""
 
     id: int
     group_id: int
@@ -108,19 +137,38 @@ class RunningUnit:
     revision: int
     places: tuple[Place, ...]
     usage: Mapping[str, int]
+    admitted_at: datetime
     time_limit_at: datetime | None = None
+    evicting_until: datetime | None = None
+    resized_at: datetime | None = None
+    preempted_at: tuple[datetime, ...] = ()
+    priority: int = 0
+    submitted_at: datetime
+    owner: str = ""
+    is_preemptible: bool = True
+    grace_seconds: int = 0
+
+    @property
+    def frees_at(self) -> datetime | None:
+        """The latest instant at which its places are given back, by what is enforced; None: no bound."""
+        if self.evicting_until is not None:
+            return self.evicting_until
+        limit = self.time_limit_at
+        return None if limit is None else limit + timedelta(seconds=self.grace_seconds)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
     """States that replace what the World has. A unit that changed is in exactly one of `pending`,
-    `running` or `gone`; `configuration` is None when its version has not moved."""
+    `running` or `gone`; `configuration` is None when its version has not moved. Claims are written by the
+    leader alone, so only a full load brings them."""
 
     configuration: Configuration | None = None
     shapes: Mapping[int, Shape] = field(default_factory=dict)
     pending: Mapping[int, PendingUnit] = field(default_factory=dict)
     running: Mapping[int, RunningUnit] = field(default_factory=dict)
     gone: frozenset[int] = frozenset()
+    claims: Mapping[int, Claim] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -43,6 +43,7 @@ class Kind(StrEnum):
 FEED: frozenset[Kind] = frozenset(
     {
         Kind.SUBMITTED,
+        Kind.EVICTING,
         Kind.REQUEUED,
         Kind.SUCCEEDED,
         Kind.FAILED,

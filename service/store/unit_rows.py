@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -14,14 +15,17 @@ Units = tuple[dict[int, PendingUnit], dict[int, RunningUnit]]
 _WAITING = """
 SELECT u.id, u.group_id, g.public_id::text, g.queue_id, g.shape_id, g.priority, g.submitted_at,
   u.first_index, u.last_index, u.attempt, u.version, u.is_held, u.backoff_until, u.failed_nodes,
-  g.time_limit_seconds, g.start_timeout_seconds
+  g.time_limit_seconds, g.start_timeout_seconds, g.tenant, g.owner, g.is_preemptible, g.grace_seconds,
+  u.waiting_since, g.not_before_at, u.open_dependencies, u.has_never_run
 FROM units u JOIN groups g ON g.id = u.group_id
 WHERE u.status = 'Pending' AND
 """
 #: In the order of `running_units`.
 _LIVING = """
 SELECT u.id, u.group_id, g.public_id::text, g.queue_id, g.shape_id, a.attempt, a.revision, a.places,
-  a.usage, a.time_limit_at
+  a.usage, a.admitted_at, a.time_limit_at,
+  CASE WHEN a.evict_target IS NOT NULL THEN a.kill_at END, a.resized_at, u.preempted_at, g.priority,
+  g.submitted_at, g.tenant, g.owner, g.is_preemptible, g.grace_seconds
 FROM attempts a JOIN units u ON u.id = a.unit_id JOIN groups g ON g.id = u.group_id
 WHERE u.status NOT IN ('Pending', 'Succeeded', 'Failed', 'Cancelled') AND
 """
@@ -58,6 +62,13 @@ def pending_units(rows: Iterable[tuple[Any, ...]]) -> dict[int, PendingUnit]:
             avoided_nodes=frozenset(row[13]) if row[13] else _NOBODY,
             time_limit_seconds=row[14],
             start_timeout_seconds=row[15],
+            owner=owner_of(row[16], row[17]),
+            is_preemptible=row[18],
+            grace_seconds=row[19],
+            waiting_since=row[20],
+            not_before_at=row[21],
+            open_dependencies=row[22] or 0,
+            has_never_run=bool(row[23]),
         )
         for row in rows
     }
@@ -76,7 +87,21 @@ def running_units(rows: Iterable[tuple[Any, ...]]) -> dict[int, RunningUnit]:
             revision=row[6],
             places=places_of(row[7]),
             usage=row[8],
-            time_limit_at=row[9],
+            admitted_at=row[9],
+            time_limit_at=row[10],
+            evicting_until=row[11],
+            resized_at=row[12],
+            preempted_at=tuple(row[13] or ()),
+            priority=row[14],
+            submitted_at=row[15],
+            owner=owner_of(row[16], row[17]),
+            is_preemptible=row[18],
+            grace_seconds=row[19],
         )
         for row in rows
     }
+
+
+def owner_of(tenant: str, user: str) -> str:
+    """A user of a tenant as one name, the same object each time: many units have it."""
+    return sys.intern(f"{tenant}/{user}")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+import msgspec
 from sqlalchemy import Connection, Row, text
 
-from service.admission.world import Configuration, Device, Node, Pool, Queue, RunningUnit
-from service.domain.queue import Order, Quota, Stop
+from service.admission.world import Cohort, Configuration, Device, Node, Pool, Queue, RunningUnit
+from service.domain.queue import Order, QueuePolicy, Quota, Stop
 from service.store.unit_rows import (
     Units,
     living_statement,
@@ -25,6 +26,7 @@ def read_configuration(conn: Connection) -> Configuration:
     return Configuration(
         version=version,
         queues=_queues(conn),
+        cohorts=_cohorts(conn),
         pools={row.id: Pool(id=row.id, name=row.name, levels=tuple(row.levels)) for row in pools},
         nodes=_nodes(conn),
     )
@@ -42,25 +44,58 @@ def read_live_units(conn: Connection) -> dict[int, RunningUnit]:
 
 
 def _queues(conn: Connection) -> dict[int, Queue]:
-    nominal: dict[int, dict[str, int]] = defaultdict(dict)
-    limits: dict[int, dict[str, int]] = defaultdict(dict)
-    for row in conn.execute(text("SELECT queue_id, resource, nominal, hard_limit FROM quotas")):
-        if row.nominal is not None:
-            nominal[row.queue_id][row.resource] = row.nominal
-        if row.hard_limit is not None:
-            limits[row.queue_id][row.resource] = row.hard_limit
-    statement = "SELECT id, name, queue_order, stop, has_quota FROM queues WHERE deleted_at IS NULL"
+    quotas: dict[int, list[Row[Any]]] = defaultdict(list)
+    statement = "SELECT queue_id, resource, nominal, hard_limit, borrowing, lending FROM quotas"
+    for row in conn.execute(text(statement)):
+        quotas[row.queue_id].append(row)
+    statement = (
+        "SELECT id, name, cohort_id, queue_order, stop, has_quota, policy FROM queues"
+        " WHERE deleted_at IS NULL"
+    )
     rows = conn.execute(text(statement))
     return {
         row.id: Queue(
             id=row.id,
             name=row.name,
+            cohort_id=row.cohort_id,
             order=Order(row.queue_order),
             stop=Stop(row.stop),
-            quota=Quota(nominal=nominal[row.id] if row.has_quota else None, limit=limits.get(row.id)),
+            quota=Quota(
+                nominal=_amounts(quotas[row.id], "nominal") if row.has_quota else None,
+                limit=_amounts(quotas[row.id], "hard_limit") or None,
+                borrowing=_amounts(quotas[row.id], "borrowing"),
+                lending=_amounts(quotas[row.id], "lending"),
+            ),
+            policy=msgspec.convert(row.policy, QueuePolicy),
         )
         for row in rows
     }
+
+
+def _cohorts(conn: Connection) -> dict[int, Cohort]:
+    quotas: dict[int, list[Row[Any]]] = defaultdict(list)
+    statement = "SELECT cohort_id, resource, nominal, borrowing, lending FROM cohort_quotas"
+    for row in conn.execute(text(statement)):
+        quotas[row.cohort_id].append(row)
+    return {
+        row.id: Cohort(
+            id=row.id,
+            name=row.name,
+            parent_id=row.parent_id,
+            weight=row.weight,
+            quota=Quota(
+                nominal=_amounts(quotas[row.id], "nominal"),
+                borrowing=_amounts(quotas[row.id], "borrowing"),
+                lending=_amounts(quotas[row.id], "lending"),
+            ),
+        )
+        for row in conn.execute(text("SELECT id, name, parent_id, weight FROM cohorts"))
+    }
+
+
+def _amounts(quotas: list[Row[Any]], column: str) -> dict[str, int]:
+    """One column by resource, of those that say something."""
+    return {row.resource: amount for row in quotas if (amount := getattr(row, column)) is not None}
 
 
 def _nodes(conn: Connection) -> dict[int, Node]:

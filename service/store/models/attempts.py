@@ -37,6 +37,7 @@ attempts = Table(
     ),
     instant("admitted_at", nullable=False),
     instant("running_at"),
+    instant("resized_at"),
     instant("start_deadline_at"),
     instant("time_limit_at"),
     instant("seat_deadline_at"),

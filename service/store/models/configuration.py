@@ -7,6 +7,7 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
+    Float,
     ForeignKey,
     Identity,
     Index,
@@ -15,6 +16,7 @@ from sqlalchemy import (
     Text,
     text,
 )
+from sqlalchemy.dialects.postgresql import JSONB
 
 from service.domain.queue import Order, Stop
 from service.store.models.schema import instant, metadata, one_of
@@ -28,6 +30,17 @@ config = Table(
     ),
     CheckConstraint("id = 1", name="one_row"),
 )
+cohorts = Table(
+    "cohorts",
+    metadata,
+    Column("id", BigInteger, Identity(), primary_key=True),
+    Column("name", Text, nullable=False, unique=True),
+    Column("parent_id", BigInteger, ForeignKey("cohorts.id"), index=True),
+    Column("weight", Float, nullable=False, server_default="1"),
+    instant("created_at", nullable=False),
+    CheckConstraint("weight >= 0", name="weight"),
+    CheckConstraint("parent_id <> id", name="own_parent"),
+)
 queues = Table(
     "queues",
     metadata,
@@ -37,6 +50,8 @@ queues = Table(
     Column("queue_order", Text, nullable=False),
     Column("stop", Text, nullable=False),
     Column("has_quota", Boolean, nullable=False, comment="false: no nominal quota at all"),
+    Column("cohort_id", BigInteger, ForeignKey("cohorts.id"), index=True),
+    Column("policy", JSONB, nullable=False, server_default="{}", comment="a QueuePolicy"),
     instant("created_at", nullable=False),
     instant("deleted_at"),
     CheckConstraint(one_of("queue_order", Order), name="queue_order"),
@@ -51,6 +66,19 @@ quotas = Table(
     Column("resource", Text, primary_key=True, comment="flavor (GPUs), cpus (thousandths) or memory (MiB)"),
     Column("nominal", BigInteger),
     Column("hard_limit", BigInteger),
+    Column("borrowing", BigInteger, comment="NULL: no bound"),
+    Column("lending", BigInteger, comment="NULL: all of it"),
     CheckConstraint("nominal >= 0 AND hard_limit >= 0", name="not_negative"),
+    CheckConstraint("borrowing >= 0 AND lending >= 0", name="limits_not_negative"),
     CheckConstraint("nominal <= hard_limit", name="nominal_within_limit"),
+)
+cohort_quotas = Table(
+    "cohort_quotas",
+    metadata,
+    Column("cohort_id", BigInteger, ForeignKey("cohorts.id", ondelete="CASCADE"), primary_key=True),
+    Column("resource", Text, primary_key=True, comment="flavor (GPUs), cpus (thousandths) or memory (MiB)"),
+    Column("nominal", BigInteger),
+    Column("borrowing", BigInteger, comment="NULL: no bound"),
+    Column("lending", BigInteger, comment="NULL: all of it"),
+    CheckConstraint("nominal >= 0 AND borrowing >= 0 AND lending >= 0", name="not_negative"),
 )

@@ -67,6 +67,9 @@ class AnyChanges(RuleBasedStateMachine):
                 revision=1,
                 places=admission.places,
                 usage=dict(admission.usage),
+                admitted_at=now,
+                priority=row.priority,
+                submitted_at=row.submitted_at,
             )
         for row_id in {admission.from_unit_id for admission in plan.admissions} & self.pending.keys():
             row = self.pending[row_id]
