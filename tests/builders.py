@@ -15,6 +15,7 @@ from service.admission.plan import Admission, Blocker, Plan
 from service.admission.resident import World
 from service.admission.world import (
     Changes,
+    Cohort,
     Configuration,
     Device,
     Node,
@@ -102,6 +103,20 @@ def queue(
         quota=quota,
         policy=QueuePolicy(**policy),
     )
+
+
+def cohort(
+    id: int = 1,  # noqa: A002
+    *,
+    parent: int | None = None,
+    weight: float = 1.0,
+    nominal: Mapping[str, int] | None = None,
+    borrowing: Mapping[str, int] | None = None,
+    lending: Mapping[str, int] | None = None,
+) -> Cohort:
+    """Cohort `c<id>` with nothing besides what its members have, unless it is given."""
+    quota = Quota(nominal=nominal or {}, borrowing=borrowing or {}, lending=lending or {})
+    return Cohort(id=id, name=f"c{id}", parent_id=parent, weight=weight, quota=quota)
 
 
 def role(
@@ -220,18 +235,23 @@ def configuration(
     nodes: Iterable[Node],
     queues: Iterable[Queue] = (),
     *,
+    cohorts: Iterable[Cohort] = (),
     levels: Sequence[str] = ("host",),
     version: int = 1,
 ) -> Configuration:
+    """Cohorts that queues name and nobody describes have nothing of their own."""
     known = list(nodes)
+    members = list(queues) or [queue()]
+    named = {each.cohort_id: cohort(each.cohort_id) for each in members if each.cohort_id is not None}
     return Configuration(
         version=version,
-        queues={each.id: each for each in queues or (queue(),)},
+        queues={each.id: each for each in members},
         pools={
             pool: Pool(id=pool, name=f"p{pool}", levels=tuple(levels))
             for pool in {each.pool_id for each in known}
         },
         nodes={each.id: each for each in known},
+        cohorts=named | {each.id: each for each in cohorts},
     )
 
 
@@ -309,10 +329,11 @@ def site(
     nodes: Iterable[Node],
     queues: Iterable[Queue] = (),
     *groups: Group,
+    cohorts: Iterable[Cohort] = (),
     levels: Sequence[str] = ("host",),
 ) -> Site:
     made = Site()
-    made.world.apply(Changes(configuration=configuration(nodes, queues, levels=levels)))
+    made.world.apply(Changes(configuration=configuration(nodes, queues, cohorts=cohorts, levels=levels)))
     made.submit(*groups)
     return made
 
