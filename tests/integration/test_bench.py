@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bench import cycle, history, side
+from bench import crowd, cycle, history, side
+from bench.crowd_site import Size
 from bench.machine import describe_machine
 from bench.readme import write_readme
 from bench.results import Stored, read_stored, write_stored
@@ -69,3 +70,12 @@ def test_a_long_past_is_measured_beside_a_fresh_database(
     assert parts[:8] == [f"{step}, {side}" for step in side.HOT for side in ("fresh", "long past")]
     assert {name.partition(",")[0] for name in parts[8:]} == set(side.HOT)
     assert result.limit
+
+
+def test_a_crowd_waits_behind_a_cluster_that_is_mostly_full(empty_database_url: str, redis_url: str) -> None:
+    size = Size(nodes=80, queues=4, cohorts=2, shapes=20, pending=200)
+    found = crowd.measure(empty_database_url, redis_url, size, cycles=2, is_durable=False)
+    assert found.cold > 0
+    assert len(found.warm) == 2
+    # Of the nodes that were left some went to those who waited.
+    assert found.admitted > 0
