@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import NoReturn
 
-from bench import crowd, cycle, history, local, streams, submit, turnover
+from bench import crowd, cycle, decision, history, local, streams, submit, turnover
 from bench.machine import describe_machine, load_average
 from bench.readme import write_readme
 from bench.results import Result, Stored, write_stored
@@ -20,6 +20,7 @@ from bench.servers import short_folder
 BENCHMARKS: Mapping[str, Callable[[float], Result]] = {
     "cycle": cycle.run,
     "crowd": crowd.run,
+    "decision": decision.run,
     "submit": submit.run,
     "streams": streams.run,
     "turnover": turnover.run,

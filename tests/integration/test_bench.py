@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import crowd, cycle, history, side
+from bench import crowd, cycle, decision, history, side
 from bench.crowd_site import Size
 from bench.machine import describe_machine
 from bench.readme import write_readme
@@ -79,3 +79,13 @@ def test_a_crowd_waits_behind_a_cluster_that_is_mostly_full(empty_database_url: 
     assert len(found.warm) == 2
     # Of the nodes that were left some went to those who waited.
     assert found.admitted > 0
+
+
+def test_the_decision_alone_is_measured_by_how_much_changed() -> None:
+    size = decision.Size(queues=20, cohorts=2, nodes=4, pending=100, steps=(0, 10), cycles=3)
+    result = decision.measure(size)
+    assert [figure.name for figure in result.figures] == [
+        "0 changes before it, median",
+        "10 changes before it, median",
+    ]
+    assert all(figure.value > 0 for figure in result.figures)
