@@ -9,6 +9,7 @@ RUN python -m venv /opt/build && /opt/build/bin/pip install --require-hashes -r 
 COPY pyproject.toml README.md LICENSE ./
 COPY service service
 COPY workers workers
+COPY simulation simulation
 COPY migrations migrations
 RUN /opt/build/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /dist . \
     && /opt/muster/bin/pip install --no-deps /dist/*.whl \

@@ -56,7 +56,7 @@ def test_it_gives_the_command_its_licence_and_its_types(wheel: Path) -> None:
     (entry_points,) = [name for name in names if name.endswith("entry_points.txt")]
     assert "muster = service.cli.main:main" in held.read(entry_points).decode()
     assert any(name.endswith("licenses/LICENSE") for name in names)
-    assert {"service/py.typed", "workers/py.typed"} <= set(names)
+    assert {"service/py.typed", "workers/py.typed", "simulation/py.typed"} <= set(names)
 
 
 def test_the_migrations_are_read_from_the_wheel(wheel: Path, tmp_path: Path) -> None:
@@ -82,7 +82,7 @@ def test_installed_alone_every_module_is_the_wheels_and_finds_what_it_needs(
 ) -> None:
     code = """
 import importlib, pkgutil
-for package in ("service", "workers", "migrations"):
+for package in ("service", "workers", "simulation", "migrations"):
     module = importlib.import_module(package)
     print(*module.__path__)
     for found in pkgutil.walk_packages(module.__path__, f"{package}."):
@@ -92,7 +92,7 @@ for package in ("service", "workers", "migrations"):
 """
     done = installed.run("python", "-c", code)
     assert done.returncode == 0, done.stderr
-    packages = [str(installed.packages / package) for package in ("service", "workers", "migrations")]
+    packages = [str(installed.packages / package) for package in ("service", "workers", "simulation", "migrations")]
     assert done.stdout.split() == packages
 
 

@@ -1,0 +1,73 @@
+"""The loop: what is due happens, a cycle decides, and what it decided comes to be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from service.admission.cycle import plan_cycle
+from service.admission.plan import Plan
+from service.admission.resident import World
+from service.admission.world import Changes, Configuration
+from simulation.agenda import Agenda, Cancel, Configure, Happening, Submit, Wake
+from simulation.books import Books
+from simulation.job import Job
+
+#: Cycles of one instant. A cycle follows another only while evictions end at once.
+_ROUNDS = 100
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Moment:
+    """One cycle: what had happened, and the plan, which has been carried out."""
+
+    now: datetime
+    happenings: tuple[Happening, ...]
+    plan: Plan
+
+
+class Simulation:
+    """Deterministic: the same configuration and jobs give the same moments."""
+
+    def __init__(self, configuration: Configuration, *, start_at: datetime) -> None:
+        self.world = World.empty()
+        self.agenda = Agenda()
+        self.books = Books(self.world, self.agenda)
+        self.now = start_at
+        self.world.apply(Changes(configuration=configuration))
+
+    def submit(self, jobs: Iterable[Job]) -> None:
+        for job in jobs:
+            self.agenda.note(job.row.submitted_at, Submit(job))
+
+    def cancel(self, group_id: int, at: datetime) -> None:
+        self.agenda.note(at, Cancel(group_id))
+
+    def configure(self, configuration: Configuration, at: datetime) -> None:
+        self.agenda.note(at, Configure(configuration))
+
+    def run(self, until: datetime) -> Iterator[Moment]:
+        """Every cycle until then, or until nothing is left to happen."""
+        while (due_at := self._next_at()) is not None and due_at <= until:
+            self.now = max(self.now, due_at)
+            for _ in range(_ROUNDS):
+                yield self._cycle()
+                if (next_at := self.agenda.next_at()) is None or next_at > self.now:
+                    break
+            else:
+                raise RuntimeError(f"the cycles of {self.now.isoformat()} find no end")
+
+    def _cycle(self) -> Moment:
+        happenings = tuple(self.agenda.pop_due(self.now))
+        self.world.apply(self.books.changes_of(happenings, self.now))
+        plan = plan_cycle(self.world, self.now)
+        self.books.commit(plan, self.now)
+        return Moment(now=self.now, happenings=happenings, plan=plan)
+
+    def _next_at(self) -> datetime | None:
+        """The next thing to happen, or the next instant from which time alone changes what may start."""
+        wake_at = self.world.next_wake(self.now)
+        if wake_at is not None and (self.agenda.next_at() or wake_at) >= wake_at:
+            self.agenda.note(wake_at, Wake())
+        return self.agenda.next_at()
