@@ -92,7 +92,9 @@ for package in ("service", "workers", "simulation", "migrations"):
 """
     done = installed.run("python", "-c", code)
     assert done.returncode == 0, done.stderr
-    packages = [str(installed.packages / package) for package in ("service", "workers", "simulation", "migrations")]
+    packages = [
+        str(installed.packages / package) for package in ("service", "workers", "simulation", "migrations")
+    ]
     assert done.stdout.split() == packages
 
 
