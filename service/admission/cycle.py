@@ -36,9 +36,9 @@ def plan_cycle(world: World, now: datetime, *, without: Collection[int] = frozen
     """
     if world.capacity.forget_fields():
         world.memory.shapes.clear()
+    # 1. Settle: what each queue holds.
+    quota = QuotaBook(world.quota)
     try:
-        # 1. Settle: what each queue holds.
-        quota = QuotaBook(world.configuration.queues, world.used)
         fitter = Fitter(world.capacity, world.shapes, quota)
         # 2. Order: the heads of all classes, best first. Nobody is tried whom nothing has become free
         #    for since it was tried last.
@@ -51,6 +51,7 @@ def plan_cycle(world: World, now: datetime, *, without: Collection[int] = frozen
             blocked=outcome.blocked, holding=outcome.holding, finished=outcome.finished
         )
     finally:
+        quota.give_back()
         world.capacity.give_back()
     return Plan(
         config_version=world.configuration.version,
@@ -76,6 +77,8 @@ def _fit_in_order(world: World, heads: Heads, fitter: Fitter) -> Outcome:
             continue
         outcome.blocked.add(class_id)
         queue = world.configuration.queues[queue_id]
-        if queue.order is Order.STRICT and world.feasibility.fits(shape_id, world.shapes[shape_id], queue):
+        if queue.order is Order.STRICT and world.feasibility.fits(
+            shape_id, world.shapes[shape_id], world.quota, queue_id
+        ):
             outcome.holding[queue_id] = key
     return outcome

@@ -19,7 +19,8 @@ from service.admission.never import explain_never
 from service.admission.order_view import QueueView
 from service.admission.plan import Blocker, QueueVerdict
 from service.admission.query import ShapeQuery
-from service.admission.quota import QuotaBook, ceiling_key, quota_scope
+from service.admission.quota import Exceeded, QuotaBook
+from service.admission.quota_blockers import quota_blocker, quota_numbers
 from service.admission.resident import World
 from service.admission.world import Queue
 from service.domain.reasons import Code, rank
@@ -80,7 +81,7 @@ class Explainer:
         shape_ids = world.backlog.shapes_in.get(queue_id, [])
         ground = Ground(
             world.backlog.class_revisions.get(queue_id, 0),
-            world.usage_revisions.get(queue_id, 0),
+            self._quota.rooms_of(queue_id) if queue_id in world.quota.queues else (),
             tuple([self._shapes[shape_id] for shape_id in shape_ids]),
             blocked,
         )
@@ -112,7 +113,8 @@ class Explainer:
         query = self._fitter.query(shape_id)
         never = self._never(class_id, queue)
         exceeded = self._exceeded(queue, shape_id, query=query, is_blocked=is_blocked)
-        self._count_quota(queue.id, exceeded)
+        if exceeded:
+            self._parts.append(quota_numbers(self._quota, queue.id, exceeded))
         shape = self._shapes[shape_id]
         known = self._world.memory.classes.get(class_id)
         if known is not None and known.shape is shape and known.exceeded == exceeded:
@@ -122,10 +124,17 @@ class Explainer:
         return merged
 
     def _merge(
-        self, queue: Queue, query: ShapeQuery, *, never: Verdict, exceeded: tuple[str, ...], shape: Verdict
+        self,
+        queue: Queue,
+        query: ShapeQuery,
+        *,
+        never: Verdict,
+        exceeded: tuple[Exceeded, ...],
+        shape: Verdict,
     ) -> Verdict:
         """All that binds, ranked."""
-        found = [*never, *(_quota_blocker(queue, query, resource) for resource in exceeded)]
+        found = [*never]
+        found.extend(quota_blocker(self._world.configuration, queue, query, each) for each in exceeded)
         if not is_open(queue):
             scope = {"queue": queue.name, "stop": queue.stop.value}
             found.append(Blocker(code=Code.QUEUE_STOPPED, scope=scope))
@@ -140,7 +149,12 @@ class Explainer:
             numbers: dict[str, int] = {}
             shape = self._world.shapes[class_id[1]]
             never = explain_never(
-                self._world.feasibility, class_id[1], shape=shape, queue=queue, numbers=numbers
+                self._world.feasibility,
+                class_id[1],
+                shape=shape,
+                tree=self._world.quota,
+                queue=queue,
+                numbers=numbers,
             )
             known = self._world.memory.never[class_id] = (never, numbers)
         self._parts.append(known[1])
@@ -172,22 +186,16 @@ class Explainer:
 
     def _exceeded(
         self, queue: Queue, shape_id: int, *, query: ShapeQuery, is_blocked: bool
-    ) -> tuple[str, ...]:
+    ) -> tuple[Exceeded, ...]:
         """Resources of which the queue has too little quota left."""
-        exceeded = self._quota.exceeded(queue.id, shape_id, query)
+        exceeded = self._quota.exceeded(queue.id, query)
         if is_blocked and not exceeded and not self._fitter.would_miss(shape_id):
             # It has places, on models for which the queue has no quota left.
             caps = self._quota.caps(queue.id, query)
-            return tuple(model for model in query.models if query.most[model] > caps.get(model, MAX_QUOTA))
-        return exceeded
-
-    def _count_quota(self, queue_id: int, exceeded: tuple[str, ...]) -> None:
-        if exceeded:
-            used = {_used_key(queue_id, each): self._quota.used(queue_id, each) for each in exceeded}
-            most = {
-                ceiling_key(queue_id, each): self._quota.ceiling(queue_id, each) or 0 for each in exceeded
-            }
-            self._parts.append(used | most)
+            exceeded = tuple(
+                model for model in query.models if query.most[model] > caps.get(model, MAX_QUOTA)
+            )
+        return self._quota.bounds(queue.id, exceeded)
 
 
 def _by_queue(classes: Iterable[ClassId]) -> dict[int, frozenset[int]]:
@@ -195,17 +203,3 @@ def _by_queue(classes: Iterable[ClassId]) -> dict[int, frozenset[int]]:
     for queue_id, shape_id in classes:
         shapes.setdefault(queue_id, set()).add(shape_id)
     return {queue_id: frozenset(of_queue) for queue_id, of_queue in shapes.items()}
-
-
-def _quota_blocker(queue: Queue, query: ShapeQuery, resource: str) -> Blocker:
-    return Blocker(
-        code=Code.QUOTA_EXCEEDED,
-        need=query.most[resource],
-        have_key=_used_key(queue.id, resource),
-        limit_key=ceiling_key(queue.id, resource),
-        scope=quota_scope(queue, resource),
-    )
-
-
-def _used_key(queue_id: int, resource: str) -> str:
-    return f"used:{queue_id}:{resource}"

@@ -9,7 +9,8 @@ from service.admission.capacity import Capacity
 from service.admission.placement import place_gang, place_members
 from service.admission.query import ShapeQuery
 from service.admission.quota import ceilings, exceeded_models, is_within_ceilings
-from service.admission.world import Configuration, Queue
+from service.admission.quota_tree import QuotaTree
+from service.admission.world import Configuration
 from service.domain.shape import Shape
 
 
@@ -30,13 +31,13 @@ class Feasibility:
         """Whether the nodes could ever hold one unit, whatever the quota."""
         return self._fits(shape_id, shape, {})
 
-    def fits(self, shape_id: int, shape: Shape, queue: Queue) -> bool:
+    def fits(self, shape_id: int, shape: Shape, tree: QuotaTree, queue_id: int) -> bool:
         """Whether one unit could ever be admitted from this queue."""
         if not self._configuration.nodes:
             return True
         query = self.query(shape_id, shape)
-        caps = ceilings(queue, query)
-        if not is_within_ceilings(queue, query) or exceeded_models(query, caps):
+        caps = ceilings(tree, queue_id, query)
+        if not is_within_ceilings(tree, queue_id, query) or exceeded_models(query, caps):
             return False
         bounding = {model: cap for model, cap in caps.items() if cap < query.total.gpus}
         return self._fits(shape_id, shape, bounding)

@@ -37,7 +37,7 @@ class Fitter:
         Returns how many members of the range (1 for a gang) still wait."""
         query = self.query(row.shape_id)
         want = 1 if query.shape.is_gang else row.last_index - row.first_index + 1
-        if self.has_missed(row.shape_id) or self._quota.exceeded(row.queue_id, row.shape_id, query):
+        if self.has_missed(row.shape_id) or self._quota.exceeded(row.queue_id, query):
             return want
         if query.shape.is_gang:
             return want - self._fit_gang(row, query)

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 from service.admission.backlog import ClassId
 from service.admission.plan import Blocker, QueueVerdict
+from service.admission.quota import Exceeded
+from service.admission.quota_tree import Room
 
 Verdict = tuple[Blocker, ...]
 Numbers = Mapping[str, int]
@@ -29,11 +31,11 @@ class QueueMemo:
 
 class Ground(NamedTuple):
     """All that the verdicts of a queue's classes follow from, besides the configuration: which shapes
-    wait in it, what it holds, each shape's own verdict, and which heads were blocked though their
+    wait in it, what it may still take, each shape's own verdict, and which heads were blocked though their
     shape has a place somewhere."""
 
     class_revision: int
-    usage_revision: int
+    rooms: tuple[Room | None, ...]
     shapes: tuple[Verdict, ...]
     blocked: frozenset[int]
 
@@ -50,7 +52,7 @@ class ClassMemo(NamedTuple):
     """A class's verdict and what it was made from."""
 
     shape: Verdict
-    exceeded: tuple[str, ...]
+    exceeded: tuple[Exceeded, ...]
     merged: Verdict
 
 

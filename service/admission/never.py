@@ -7,7 +7,9 @@ from service.admission.field import Field
 from service.admission.findings import field_key, scope_of, shortages
 from service.admission.plan import Blocker
 from service.admission.query import Check, RoleQuery, ShapeQuery
-from service.admission.quota import ceiling_key, never_within, quota_scope
+from service.admission.quota import never_within
+from service.admission.quota_blockers import ceiling_key, quota_scope
+from service.admission.quota_tree import QuotaTree
 from service.admission.world import Queue
 from service.domain.reasons import Code
 from service.domain.shape import Shape
@@ -16,13 +18,19 @@ _AMOUNTS = (("gpus", "gpus"), ("cpus_milli", "cpus"), ("memory_mib", "memory"))
 
 
 def explain_never(
-    feasibility: Feasibility, shape_id: int, *, shape: Shape, queue: Queue, numbers: dict[str, int]
+    feasibility: Feasibility,
+    shape_id: int,
+    *,
+    shape: Shape,
+    tree: QuotaTree,
+    queue: Queue,
+    numbers: dict[str, int],
 ) -> tuple[Blocker, ...]:
     """Empty if the queue could ever admit one unit of the shape."""
-    if feasibility.fits(shape_id, shape, queue):
+    if feasibility.fits(shape_id, shape, tree, queue.id):
         return ()
     if feasibility.fits_nodes(shape_id, shape):
-        return _beyond_quota(queue, feasibility.query(shape_id, shape), numbers)
+        return _beyond_quota(tree, queue, feasibility.query(shape_id, shape), numbers)
     query = feasibility.query(shape_id, shape)
     missing = tuple(
         Blocker(code=Code.NO_MATCHING_FLAVOR, scope=scope_of(check))
@@ -34,11 +42,13 @@ def explain_never(
     return (_too_large(query, numbers),)
 
 
-def _beyond_quota(queue: Queue, query: ShapeQuery, numbers: dict[str, int]) -> tuple[Blocker, ...]:
+def _beyond_quota(
+    tree: QuotaTree, queue: Queue, query: ShapeQuery, numbers: dict[str, int]
+) -> tuple[Blocker, ...]:
     """Each resource of which the queue may never hold enough, even if it held nothing else."""
-    found = never_within(queue, query)
+    found = never_within(tree, queue.id, query)
     for resource in found:
-        numbers[ceiling_key(queue.id, resource)] = queue.quota.ceiling(resource) or 0
+        numbers[ceiling_key(queue.id, resource)] = tree.ceiling(queue.id, resource) or 0
     return tuple(
         Blocker(
             code=Code.NEVER_FITS,

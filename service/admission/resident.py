@@ -14,7 +14,7 @@ from service.admission.holds import taken_by
 from service.admission.line import Key
 from service.admission.memory import Memory
 from service.admission.plan import Admission
-from service.admission.quota import Usage
+from service.admission.quota_tree import QuotaTree, Usage
 from service.admission.world import Changes, Configuration, Freed, PendingUnit, RunningUnit
 from service.domain.shape import Shape
 
@@ -36,7 +36,7 @@ class World:
     """Start from `World.empty()`, apply a full load, then what the feed brings (W1, W2).
 
     Shapes stay once they were brought; a change whose shape is already in `shapes` need not bring
-    it again. `capacity`, `feasibility` and `memory` are what a cycle works on; no one else's.
+    it again. `capacity`, `quota`, `feasibility` and `memory` are what a cycle works on; no one else's.
     """
 
     def __init__(self) -> None:
@@ -45,8 +45,7 @@ class World:
         self.backlog = Backlog()
         self.running: dict[int, RunningUnit] = {}
         self.used: Usage = {}
-        #: Counts, by queue, the changes of what it holds.
-        self.usage_revisions: dict[int, int] = {}
+        self.quota = QuotaTree(self.configuration, {})
         self.capacity = Capacity(self.configuration)
         self.feasibility = Feasibility(self.configuration)
         self.memory = Memory()
@@ -132,6 +131,7 @@ class World:
     def _configure(self, configuration: Configuration) -> None:
         self.configuration = configuration
         self.memory = Memory()
+        self.quota = QuotaTree(configuration, self.used)
         if self.capacity.replace_nodes(configuration):
             return
         self.capacity = Capacity(configuration)
@@ -144,7 +144,7 @@ class World:
         used = self.used.setdefault(unit.queue_id, {})
         for resource, amount in unit.usage.items():
             used[resource] = used.get(resource, 0) + amount
-        self.usage_revisions[unit.queue_id] = self.usage_revisions.get(unit.queue_id, 0) + 1
+        self.quota.charge(unit.queue_id, unit.usage)
         self._hold(unit)
 
     def _hold(self, unit: RunningUnit) -> None:
@@ -156,7 +156,7 @@ class World:
         used = self.used[unit.queue_id]
         for resource, amount in unit.usage.items():
             used[resource] -= amount
-        self.usage_revisions[unit.queue_id] += 1
+        self.quota.refund(unit.queue_id, unit.usage)
         for taken in taken_by(unit.places, self.shapes[unit.shape_id]):
             self.capacity.release(taken)
 

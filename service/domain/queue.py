@@ -6,8 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from service.domain.resources import CPUS, MEMORY
-
 
 class Order(StrEnum):
     """`strict` stops at a blocked head, `best_effort` goes on behind it."""
@@ -87,18 +85,3 @@ class Quota:
     limit: Mapping[str, int] | None = None
     borrowing: Mapping[str, int] = field(default_factory=dict)
     lending: Mapping[str, int] = field(default_factory=dict)
-
-    def ceiling(self, resource: str) -> int | None:
-        """The most that the queue may hold of `resource`, None for no bound (no cohorts yet)."""
-        bounds = [bound for bound in (self._nominal(resource), self._limit(resource)) if bound is not None]
-        return min(bounds) if bounds else None
-
-    def _nominal(self, resource: str) -> int | None:
-        if self.nominal is None:
-            return None
-        if resource in (CPUS, MEMORY):
-            return self.nominal.get(resource)
-        return self.nominal.get(resource, 0)
-
-    def _limit(self, resource: str) -> int | None:
-        return None if self.limit is None else self.limit.get(resource)

@@ -97,6 +97,24 @@ def _quota(facts: Facts) -> str:
     )
 
 
+def _borrowing(facts: Facts) -> str:
+    """What the queue, or a cohort above it, may take from its parent."""
+    queue, cohort = facts.scope.get("queue", ""), facts.scope.get("cohort", "")
+    have, limit = facts.amount(facts.have), facts.amount(facts.limit)
+    needs = f"needs {facts.amount(facts.need)}{facts.kind()}, queue {queue} may take {have} more"
+    if facts.scope.get("bound") == "cohort":
+        return f"{needs}: with what it borrows, cohort {cohort} may hold {limit}"
+    return f"{needs}: with what it borrows from cohort {cohort} it may hold {limit}"
+
+
+def _lending(facts: Facts) -> str:
+    have, limit = facts.amount(facts.have), facts.amount(facts.limit)
+    return (
+        f"needs {facts.amount(facts.need)}{facts.kind()}, cohort {facts.scope.get('cohort', '')} has {have} "
+        f"of its {limit} left for queue {facts.scope.get('queue', '')}"
+    )
+
+
 def _fragmented(facts: Facts) -> str:
     per_member = facts.scope.get("per_member")
     if per_member == str(facts.need):
@@ -181,8 +199,8 @@ _SENTENCES: Mapping[Code, Callable[[Facts], str]] = {
     Code.BACKING_OFF: _plain("waits before its next attempt"),
     Code.DISPATCH_REFUSED: _plain("the launcher refused its start"),
     Code.QUOTA_EXCEEDED: _quota,
-    Code.BORROWING_LIMIT: _plain("its queue may not borrow that much"),
-    Code.LENDING_LIMIT: _plain("its cohort has not that much left to lend"),
+    Code.BORROWING_LIMIT: _borrowing,
+    Code.LENDING_LIMIT: _lending,
     Code.INSUFFICIENT_GPUS: _insufficient,
     Code.INSUFFICIENT_CPU: _insufficient,
     Code.INSUFFICIENT_MEMORY: _insufficient,

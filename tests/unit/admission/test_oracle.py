@@ -14,6 +14,7 @@ from service.domain.resources import CPUS, MEMORY, Resources
 from service.domain.shape import RoleShape, Shape
 from tests.builders import NOW, Group, configuration, gang, independent, node, queue, role, submitted
 from tests.unit.admission import oracle
+from tests.unit.admission.quota_reference import Reference
 
 CASES = 4800
 BATCHES = 6
@@ -90,9 +91,9 @@ def _held(world: World) -> list[tuple[Place, Resources]]:
 
 
 def _is_within_quota(shape: Shape, config: Configuration) -> bool:
-    quota, total = config.queues[1].quota, shape.total()
+    quota, total = Reference(config, {}), shape.total()
     needs = ((CPUS, total.cpus_milli), (MEMORY, total.memory_mib))
-    return all((quota.ceiling(resource) or need) >= need for resource, need in needs)
+    return all((quota.ceiling(1, resource) or need) >= need for resource, need in needs)
 
 
 @pytest.mark.parametrize("batch", range(BATCHES))
@@ -109,7 +110,7 @@ def test_the_head_is_placed_whenever_there_is_a_place(batch: int) -> None:
 
         plan = plan_cycle(world, NOW)
 
-        caps = {model: config.queues[1].quota.ceiling(model) for model in MODELS}
+        caps = {model: Reference(config, {}).ceiling(1, model) for model in MODELS}
         bounds = {model: cap for model, cap in caps.items() if cap is not None}
         expected = _is_within_quota(head.shape, config) and oracle.can_place(head.shape, config, held, bounds)
         assert bool(plan.admissions) == expected, f"case {case}: {head.shape}"
@@ -129,9 +130,9 @@ def _no_further_member_fits(
         return
     used = world.used.get(1, {})
     left = {model: cap - used.get(model, 0) for model, cap in bounds.items()}
-    quota, total = world.configuration.queues[1].quota, head.shape.total()
+    quota, total = Reference(world.configuration, {}), head.shape.total()
     for resource, need in ((CPUS, total.cpus_milli), (MEMORY, total.memory_mib)):
-        ceiling = quota.ceiling(resource)
+        ceiling = quota.ceiling(1, resource)
         if ceiling is not None and used.get(resource, 0) + need > ceiling:
             return
     assert not oracle.can_place(head.shape, world.configuration, _held(world), left)

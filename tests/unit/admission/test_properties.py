@@ -20,6 +20,7 @@ from service.domain.reasons import Code, rank
 from service.domain.resources import CPUS, MEMORY
 from tests.builders import Group, after, submitted
 from tests.unit.admission import oracle
+from tests.unit.admission.quota_reference import Reference
 from tests.unit.admission.strategies import configurations, waiting
 
 _NOW = after(10)
@@ -111,7 +112,7 @@ def test_no_queue_goes_over_its_quota(config: Configuration, groups: list[Group]
         assert admission.usage == _usage_of_places(config, world, admission)
     for queue_id, amounts in used.items():
         for resource, amount in amounts.items():
-            ceiling = config.queues[queue_id].quota.ceiling(resource)
+            ceiling = Reference(config, {}).ceiling(queue_id, resource)
             assert ceiling is None or amount <= ceiling
 
 
@@ -168,7 +169,9 @@ def test_a_strict_queue_never_passes_an_eligible_head_that_could_fit(
             if (
                 remaining
                 and is_eligible(waiting_row, _NOW)
-                and world.feasibility.fits(waiting_row.shape_id, world.shapes[waiting_row.shape_id], queue)
+                and world.feasibility.fits(
+                    waiting_row.shape_id, world.shapes[waiting_row.shape_id], world.quota, queue.id
+                )
             ):
                 blocked = blocked or waiting_row
 
@@ -218,10 +221,10 @@ def test_never_fits_is_said_exactly_when_idle_nodes_would_not_do(
     for queue_id, verdict in plan.queues.items():
         for entry in verdict.order:
             row = world.pending[entry.unit_id]
-            shape, quota = world.shapes[row.shape_id], config.queues[queue_id].quota
-            ceilings = {model: quota.ceiling(model) for model in ("ma", "mb")}
+            shape, quota = world.shapes[row.shape_id], Reference(config, {})
+            ceilings = {model: quota.ceiling(queue_id, model) for model in ("ma", "mb")}
             caps = {model: bound for model, bound in ceilings.items() if bound is not None}
-            cpus = quota.ceiling(CPUS)
+            cpus = quota.ceiling(queue_id, CPUS)
             fits = (cpus is None or shape.total().cpus_milli <= cpus) and oracle.can_place(
                 shape, idle, caps=caps
             )
