@@ -93,8 +93,8 @@ def set_cancelling(conn: Connection, unit_ids: Sequence[int], *, message: str) -
 
 
 def send_releases(pipe: Pipe, releases: Sequence[ReleasedUnit], *, now: datetime) -> None:
-    """Charge the usage of locked, closed attempts once, end their holds, and give each unit the status
-    that its end leads to."""
+    """End the holds of locked, closed attempts, note each as one to be charged, and give each unit the
+    status that its end leads to."""
     pipe.run(_RELEASE, json_rows(releases), now)
 
 
@@ -130,7 +130,8 @@ _RELEASE = compact("""
     ), gone AS (
         DELETE FROM attempts a USING v WHERE a.unit_id = v.unit_id
         RETURNING a.unit_id, a.attempt, a.group_id, a.queue_id, a.generation, a.dispatches, a.places,
-                  a.usage, a.admitted_at, a.running_at, v.ended_at, v.outcome, v.cause, v.gpus
+                  a.usage, a.held_before, a.admitted_at, a.running_at, v.ended_at, v.outcome, v.cause,
+                  v.gpus
     ), ended AS (
         UPDATE units u
         SET status = CASE v.outcome WHEN 'Requeued' THEN 'Pending' ELSE v.outcome END,
@@ -140,12 +141,15 @@ _RELEASE = compact("""
             admitted_at = CASE v.outcome WHEN 'Requeued' THEN NULL ELSE u.admitted_at END,
             backoff_until = v.backoff_until, cause = v.cause, message = v.message
         FROM v WHERE u.id = v.unit_id
+    ), closed AS (
+        INSERT INTO closed_attempts (unit_id, attempt, group_id, queue_id, generation, dispatches, places,
+                                     usage, held_before, admitted_at, running_at, ended_at, closed_at,
+                                     outcome, cause, gpu_seconds)
+        SELECT unit_id, attempt, group_id, queue_id, generation, dispatches, places, usage, held_before,
+               admitted_at, running_at, ended_at, $2, outcome, cause,
+               gpus * GREATEST(0, extract(epoch FROM ended_at - admitted_at))
+        FROM gone
+        RETURNING unit_id, attempt
     )
-    INSERT INTO closed_attempts (unit_id, attempt, group_id, queue_id, generation, dispatches, places,
-                                 usage, admitted_at, running_at, ended_at, closed_at, outcome, cause,
-                                 gpu_seconds)
-    SELECT unit_id, attempt, group_id, queue_id, generation, dispatches, places, usage, admitted_at,
-           running_at, ended_at, $2, outcome, cause,
-           gpus * GREATEST(0, extract(epoch FROM ended_at - admitted_at))
-    FROM gone
+    INSERT INTO uncharged_attempts (unit_id, attempt) SELECT unit_id, attempt FROM closed
 """)

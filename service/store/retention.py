@@ -60,8 +60,8 @@ def drop_events_of_no_group(conn: Connection, *, before: datetime, limit: int) -
     return conn.execute(_DROP_EVENTS, {"before": before, "limit": limit}).rowcount
 
 
-#: K1. The first part is the end of the group: every unit ended, none has a dispatch row, and each
-#: attempt that ever held places was charged. A submit key has the instant of its groups.
+#: K1. The first part is the end of the group: every unit ended, none has a dispatch row, each attempt that
+#: ever held places is closed, and was charged. A submit key has the instant of its groups.
 _DROPPABLE = text("""
     SELECT g.id, g.submitted_at FROM groups g
     WHERE g.id = ANY(CAST(:ids AS bigint[]))
@@ -70,6 +70,7 @@ _DROPPABLE = text("""
         WHERE u.group_id = g.id AND (
           u.ended_at IS NULL OR u.ended_at >= :ended_before
           OR EXISTS (SELECT FROM attempts a WHERE a.unit_id = u.id)
+          OR EXISTS (SELECT FROM uncharged_attempts x WHERE x.unit_id = u.id)
           OR u.attempt - (CASE WHEN u.admitted_at IS NULL THEN 1 ELSE 0 END)
              > (SELECT count(*) FROM closed_attempts c WHERE c.unit_id = u.id)))
       AND NOT EXISTS (

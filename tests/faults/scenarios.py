@@ -113,6 +113,7 @@ def reaches(*points: str) -> Callable[[Scenario], Scenario]:
     "supervisor.start-noted",
     "supervisor.start-reported",
     "wake.marked",
+    "ticker.usage-charged",
     "worker.bell-emptied",
     "worker.bell-heard",
     "worker.committed",

@@ -7,7 +7,7 @@ Rules of the architecture's section 13 that SQL can hold are constraints here, a
 
 from __future__ import annotations
 
-from service.store.models import access, attempts, configuration, events, groups, inventory, leases
+from service.store.models import access, attempts, configuration, events, groups, inventory, leases, usage
 from service.store.models.schema import TransactionId, metadata
 
 __all__ = [
@@ -20,4 +20,5 @@ __all__ = [
     "inventory",
     "leases",
     "metadata",
+    "usage",
 ]

@@ -12,6 +12,7 @@ from service.domain.principal import KeyRole, Principal
 from service.domain.status import Cause, Status
 from service.operations import retain
 from service.operations.cancel import cancel_group
+from service.operations.charge import charge_closed_attempts
 from service.operations.evict import evict_units
 from service.operations.retain import drop_old_events
 from service.store.event_reads import list_ended_groups
@@ -36,6 +37,7 @@ def ended(site: Site, name: str, seconds: float) -> Unit:
 
 def test_a_group_goes_with_everything_a_month_after_its_end(site: Site, engine: Engine) -> None:
     unit = ended(site, "g1", 1)
+    assert charge_closed_attempts(engine) == 1
     before = left(engine)
     assert all(groups == {unit.group_id} for groups in before.values()), before
     end = site.clock.now()
@@ -49,6 +51,7 @@ def test_a_group_goes_with_everything_a_month_after_its_end(site: Site, engine: 
 
 def test_only_what_ended_long_ago_goes(site: Site, engine: Engine) -> None:
     gone = ended(site, "gone", 1)
+    assert charge_closed_attempts(engine) == 1
     running = site.admit("running", [("n1", (2,))])
     site.pass_at(3)
     waiting = submit(engine, site.clock.now()).groups[0].id
@@ -86,6 +89,7 @@ def test_each_attempt_of_a_group_is_to_be_charged(site: Site, engine: Engine) ->
     public_id = site.rows("SELECT public_id FROM groups")[0].public_id
     cancel_group(engine, public_id, principal=ADMIN, now=site.clock.now())
     late = site.clock.now() + 31 * DAY
+    assert charge_closed_attempts(engine) == 1
     with engine.connect() as conn, conn.begin() as transaction:
         conn.execute(text("DELETE FROM closed_attempts"))
         limits = {"ended_before": late, "keys_before": late}
@@ -97,13 +101,9 @@ def test_each_attempt_of_a_group_is_to_be_charged(site: Site, engine: Engine) ->
 def test_a_group_whose_usage_is_not_charged_stays(site: Site, engine: Engine) -> None:
     unit = ended(site, "g1", 1)
     late = site.clock.now() + 31 * DAY
-    with engine.begin() as conn:
-        conn.execute(text("CREATE TABLE aside AS SELECT * FROM closed_attempts"))
-        conn.execute(text("DELETE FROM closed_attempts"))
     assert sum(step.groups for step in drop(engine, late)) == 0
     assert left(engine)["groups"] == {unit.group_id}
-    with engine.begin() as conn:
-        conn.execute(text("INSERT INTO closed_attempts SELECT * FROM aside"))
+    assert charge_closed_attempts(engine) == 1
     assert sum(step.groups for step in drop(engine, late)) == 1
 
 
