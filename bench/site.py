@@ -11,7 +11,7 @@ from sqlalchemy import Engine, text
 from service.clock import Clock
 from service.domain.group import GroupSpec
 from service.domain.principal import KeyRole, Principal
-from service.domain.queue import Order, Quota, Stop
+from service.domain.tree import QueueSettings
 from service.operations.cancel import cancel_group
 from service.operations.configuration import KnownConfiguration
 from service.operations.queues import create_queue
@@ -55,16 +55,7 @@ class Books:
             reports = [reported_node(report) for report in parse_nodes(nodes)]
             register_nodes(conn, pool_id, reports=reports, now=clock.now())
         for name in self.queues:
-            create_queue(
-                engine,
-                name=name,
-                tenant=None,
-                order=Order.BEST_EFFORT,
-                stop=Stop.NONE,
-                quota=Quota(),
-                actor=_OWNER.user,
-                now=clock.now(),
-            )
+            create_queue(engine, QueueSettings(name=name), actor=_OWNER.user, now=clock.now())
 
     def submit(self, specs: Sequence[GroupSpec]) -> list[UUID]:
         submitted = submit_groups(

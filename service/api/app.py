@@ -17,6 +17,7 @@ from service.api.bells import Bells
 from service.api.body import MAX_BODY_BYTES
 from service.api.boundaries import Boundaries, KnownParameters
 from service.api.controllers import document, health, metrics
+from service.api.controllers.cohorts import CohortsController
 from service.api.controllers.events import EventsController
 from service.api.controllers.explanations import ExplanationsController
 from service.api.controllers.groups import GroupsController
@@ -56,6 +57,7 @@ ROUTES: tuple[ControllerRouterHandler, ...] = (
     EventsController,
     MembersController,
     QueuesController,
+    CohortsController,
     NodesController,
     InventoryController,
     KeysController,

@@ -26,7 +26,17 @@ from service.api.deps import dependencies
 from service.api.problems import MEDIA_TYPE
 
 #: Operations whose request can be right and still not go with the present state.
-_CONFLICTS = frozenset({"submit-group", "submit-batch", "create-queue", "delete-queue", "cancel-member"})
+_CONFLICTS = frozenset(
+    [
+        "submit-group",
+        "submit-batch",
+        "cancel-member",
+        "create-queue",
+        "delete-queue",
+        "create-cohort",
+        "delete-cohort",
+    ]
+)
 
 _DESCRIPTION = """\
 Muster admits GPU jobs by the whole group.

@@ -70,3 +70,18 @@ def number_of(amount: int, per_unit: int) -> float | int:
     """`amount` in its larger unit, without a fraction where there is none: 8000, 1000 -> 8."""
     whole, rest = divmod(amount, per_unit)
     return whole if rest == 0 else amount / per_unit
+
+
+def whole_if_it_is(number: float) -> float | int:
+    """Without a fraction where there is none: 2.0 -> 2."""
+    return int(number) if number == int(number) else number
+
+
+def duration_text(seconds: int) -> str:
+    """The shortest text that seconds_of reads as so many: 5400 -> `1h30m`, 0 -> `0s`."""
+    parts = []
+    for unit, size in _UNIT_SECONDS.items():
+        amount, seconds = divmod(seconds, size)
+        if amount:
+            parts.append(f"{amount}{unit}")
+    return "".join(parts) or "0s"

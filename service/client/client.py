@@ -11,6 +11,7 @@ from typing import Any, Self
 from msgspec import Struct
 
 from service.client.address import Address, find_address
+from service.client.cohorts import Cohorts
 from service.client.events import Events
 from service.client.explanations import Position, Reasons
 from service.client.groups import Batch, Group, GroupBrief, GroupPage, Submitted
@@ -47,6 +48,7 @@ class Client:
         self._transport = Transport(self.address, answer_seconds=answer_seconds, is_patient=is_patient)
         self._ask = self._transport.ask
         self.queues = Queues(self._transport)
+        self.cohorts = Cohorts(self._transport)
         self.nodes = Nodes(self._transport)
         self.keys = Keys(self._transport)
 

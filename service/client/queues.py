@@ -1,4 +1,4 @@
-"""Queues. Amounts by flavor in GPUs, `cpus` in CPUs, `memory_gib` in GiB."""
+"""Queues. Amounts by flavor in GPUs, `cpus` in CPUs, `memory_gib` in GiB; durations as text, such as `4h`."""
 
 from __future__ import annotations
 
@@ -7,20 +7,38 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from service.client.errors import ApiError
+from service.client.deleting import delete
 from service.client.transport import Transport, segment
 
 
 class Queue(Struct, frozen=True, kw_only=True):
-    """`nominal_quota` None: no quota. `demanded`: used, and what its waiting groups ask for."""
+    """`nominal_quota` None: no quota. `borrowed`: what it uses above that. `demanded`: used, and what its
+    waiting groups ask for."""
 
     name: str
     tenant: str | None
+    cohort: str | None
+    weight: float
     order: str
     stop: str
     nominal_quota: dict[str, float] | None
+    borrowing_limit: dict[str, float]
+    lending_limit: dict[str, float]
     limit: dict[str, float]
+    user_limit: dict[str, float]
+    group_limit: dict[str, float]
+    flavors: list[str] | None
+    pools: list[str] | None
+    filling: str
+    preempt_within: str
+    reclaim: str
+    min_runtime: str
+    evictions_per_day: int | None
+    highest_priority: dict[str, int]
+    default_time_limit: str | None
+    max_time_limit: str | None
     used: dict[str, float]
+    borrowed: dict[str, float]
     demanded: dict[str, float]
     waiting: int
     created_at: datetime
@@ -43,7 +61,7 @@ class Queues:
         return self._ask("GET", f"/v1/queues/{segment(name)}", Queue)
 
     def create(self, name: str, fields: Mapping[str, object]) -> Queue:
-        """`fields` as the API names them: tenant, order, stop, nominal_quota, limit."""
+        """`fields` as the API names them: tenant, cohort, order, stop, nominal_quota, limit, ..."""
         body = {"name": name, **fields}
         return self._ask("POST", "/v1/queues", Queue, body=body, is_repeatable=False)
 
@@ -54,10 +72,4 @@ class Queues:
     def delete(self, name: str) -> Queue:
         """The queue as it was."""
         queue = self.get(name)
-        try:
-            return self._ask("DELETE", f"/v1/queues/{segment(name)}", Queue)
-        except ApiError as error:
-            if error.status != 404:
-                raise
-            # It was there. A first request did it, and its answer was lost.
-            return queue
+        return delete(lambda: self._ask("DELETE", f"/v1/queues/{segment(name)}", Queue), before=queue)

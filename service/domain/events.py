@@ -33,6 +33,7 @@ class Kind(StrEnum):
     DEVICE_LOST = "DeviceLost"
     DEVICE_FOUND = "DeviceFound"
     QUEUE_CHANGED = "QueueChanged"
+    COHORT_CHANGED = "CohortChanged"
     LAUNCHER_UNREACHABLE = "LauncherUnreachable"
     LAUNCHER_BACK = "LauncherBack"
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from service.domain.resources import CPUS, MEMORY
+
 
 class Order(StrEnum):
     """`strict` stops at a blocked head, `best_effort` goes on behind it."""
@@ -85,3 +87,14 @@ class Quota:
     limit: Mapping[str, int] | None = None
     borrowing: Mapping[str, int] = field(default_factory=dict)
     lending: Mapping[str, int] = field(default_factory=dict)
+
+    def above_nominal(self, used: Mapping[str, int]) -> dict[str, int]:
+        """Of what is used, by resource, what is more than the nominal quota."""
+        if self.nominal is None:
+            return {}
+        above = {
+            resource: amount - self.nominal.get(resource, 0)
+            for resource, amount in used.items()
+            if resource in self.nominal or resource not in (CPUS, MEMORY)
+        }
+        return {resource: amount for resource, amount in above.items() if amount > 0}

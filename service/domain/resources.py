@@ -7,6 +7,8 @@ from dataclasses import dataclass
 #: Resource names of quotas that are not GPU flavors. A flavor may not take these names.
 CPUS = "cpus"
 MEMORY = "memory"
+#: So much of what is counted makes one CPU, or one GiB.
+_PER_UNIT = {CPUS: 1000, MEMORY: 1024}
 
 MAX_GPUS_PER_MEMBER = 1024
 MAX_CPUS_MILLI = 10_000_000
@@ -35,3 +37,13 @@ class Resources:
             cpus_milli=self.cpus_milli + other.cpus_milli,
             memory_mib=self.memory_mib + other.memory_mib,
         )
+
+
+def wire_name(resource: str) -> str:
+    """What people call it: memory goes by its unit."""
+    return "memory_gib" if resource == MEMORY else resource
+
+
+def shown_amount(resource: str, amount: int) -> str:
+    """In the unit in which people give it: GPUs, CPUs, GiB."""
+    return f"{amount / _PER_UNIT.get(resource, 1):.15g}"

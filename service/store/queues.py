@@ -2,83 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, delete, insert, select, text, update
+import msgspec
+from sqlalchemy import Connection, Row, bindparam, delete, insert, select, text, update
 
-from service.domain.queue import Order, Quota, Stop
-from service.store.models.configuration import queues, quotas
+from service.domain.queue import Order, QueuePolicy, Quota, Stop
+from service.domain.tree import QueueSettings
+from service.store.models.configuration import cohorts, queues, quotas
+from service.store.quotas import quota_amounts
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueRecord:
-    """A queue as it is stored. `tenant` None takes everybody's groups."""
+    """A queue as it is stored."""
 
     id: int
-    name: str
-    tenant: str | None
-    order: Order
-    stop: Stop
-    quota: Quota = field(default_factory=Quota)
+    settings: QueueSettings
     created_at: datetime
+
+    @property
+    def name(self) -> str:
+        return self.settings.name
+
+    @property
+    def quota(self) -> Quota:
+        return self.settings.quota
 
 
 def list_queues(conn: Connection) -> tuple[QueueRecord, ...]:
     """Every queue, by name."""
-    rows = conn.execute(select(queues).where(queues.c.deleted_at.is_(None)).order_by(queues.c.name)).all()
-    return _with_quotas(conn, rows)
+    return _records(conn, conn.execute(_ROWS.order_by(queues.c.name)).all())
 
 
 def find_queue(conn: Connection, name: str, *, is_locked: bool = False) -> QueueRecord | None:
     """`is_locked`: nobody else changes it, or submits to it, before the transaction ends."""
-    query = select(queues).where(queues.c.name == name, queues.c.deleted_at.is_(None))
-    rows = conn.execute(query.with_for_update() if is_locked else query).all()
-    found = _with_quotas(conn, rows)
+    query = _ROWS.where(queues.c.name == name)
+    rows = conn.execute(query.with_for_update(of=queues) if is_locked else query).all()
+    found = _records(conn, rows)
     return found[0] if found else None
 
 
-def add_queue(
-    conn: Connection, *, name: str, tenant: str | None, order: Order, stop: Stop, quota: Quota, now: datetime
+def add_queues(
+    conn: Connection, settings: Sequence[QueueSettings], *, cohort_ids: Mapping[str, int], now: datetime
 ) -> None:
-    """Add a queue whose name is free."""
-    queue_id = conn.execute(
-        insert(queues)
-        .values(
-            name=name,
-            tenant=tenant,
-            queue_order=order.value,
-            stop=stop.value,
-            has_quota=quota.nominal is not None,
-            created_at=now,
-        )
-        .returning(queues.c.id)
-    ).scalar_one()
-    _set_quota(conn, queue_id, quota=quota)
+    """Add queues whose names are free."""
+    if not settings:
+        return
+    rows = [_row(each, cohort_ids) | {"created_at": now} for each in settings]
+    names = conn.execute(insert(queues).returning(queues.c.id, queues.c.name), rows)
+    ids = {row.name: row.id for row in names}
+    _add_quotas(conn, {ids[each.name]: each.quota for each in settings})
 
 
-def change_queue(
-    conn: Connection, queue_id: int, *, tenant: str | None, order: Order, stop: Stop, quota: Quota
+def change_queues(
+    conn: Connection, settings: Mapping[int, QueueSettings], *, cohort_ids: Mapping[str, int]
 ) -> None:
-    """Replace everything that may change."""
-    conn.execute(
-        update(queues)
-        .where(queues.c.id == queue_id)
-        .values(
-            tenant=tenant,
-            queue_order=order.value,
-            stop=stop.value,
-            has_quota=quota.nominal is not None,
-        )
-    )
-    conn.execute(delete(quotas).where(quotas.c.queue_id == queue_id))
-    _set_quota(conn, queue_id, quota=quota)
+    """Replace everything but the name, by id."""
+    if not settings:
+        return
+    rows = [_row(each, cohort_ids) | {"queue_id": queue_id} for queue_id, each in settings.items()]
+    conn.execute(update(queues).where(queues.c.id == bindparam("queue_id")), rows)
+    conn.execute(delete(quotas).where(quotas.c.queue_id.in_(settings)))
+    _add_quotas(conn, {queue_id: each.quota for queue_id, each in settings.items()})
 
 
-def delete_queue(conn: Connection, queue_id: int, *, now: datetime) -> None:
-    conn.execute(update(queues).where(queues.c.id == queue_id).values(deleted_at=now))
+def delete_queues(conn: Connection, queue_ids: Collection[int], *, now: datetime) -> None:
+    """Their names are free, and they are in no cohort any more."""
+    conn.execute(update(queues).where(queues.c.id.in_(queue_ids)).values(deleted_at=now, cohort_id=None))
 
 
 def count_unended_groups(conn: Connection, queue_id: int) -> int:
@@ -98,42 +92,68 @@ def list_live_units(conn: Connection, queue_id: int) -> list[int]:
     return list(conn.execute(statement, {"queue_id": queue_id}).scalars())
 
 
-def _set_quota(conn: Connection, queue_id: int, *, quota: Quota) -> None:
-    nominal, limit = quota.nominal or {}, quota.limit or {}
+_ROWS = (
+    select(queues, cohorts.c.name.label("cohort"))
+    .outerjoin(cohorts, cohorts.c.id == queues.c.cohort_id)
+    .where(queues.c.deleted_at.is_(None))
+)
+
+
+def _row(settings: QueueSettings, cohort_ids: Mapping[str, int]) -> dict[str, Any]:
+    return {
+        "name": settings.name,
+        "tenant": settings.tenant,
+        "cohort_id": None if settings.cohort is None else cohort_ids[settings.cohort],
+        "queue_order": settings.order.value,
+        "stop": settings.stop.value,
+        "has_quota": settings.quota.nominal is not None,
+        "policy": msgspec.to_builtins(settings.policy),
+    }
+
+
+def _add_quotas(conn: Connection, found: Mapping[int, Quota]) -> None:
     rows = [
         {
             "queue_id": queue_id,
             "resource": resource,
-            "nominal": nominal.get(resource),
-            "hard_limit": limit.get(resource),
+            "nominal": (quota.nominal or {}).get(resource),
+            "hard_limit": (quota.limit or {}).get(resource),
+            "borrowing": quota.borrowing.get(resource),
+            "lending": quota.lending.get(resource),
         }
-        for resource in sorted(nominal.keys() | limit.keys())
+        for queue_id, quota in found.items()
+        for resource in sorted(
+            {*(quota.nominal or {}), *(quota.limit or {}), *quota.borrowing, *quota.lending}
+        )
     ]
     if rows:
         conn.execute(insert(quotas), rows)
 
 
-def _with_quotas(conn: Connection, rows: Sequence[Row[*tuple[Any, ...]]]) -> tuple[QueueRecord, ...]:
+def _records(conn: Connection, rows: Sequence[Row[*tuple[Any, ...]]]) -> tuple[QueueRecord, ...]:
     ids = [row.id for row in rows]
-    nominal: dict[int, dict[str, int]] = {queue_id: {} for queue_id in ids}
-    limit: dict[int, dict[str, int]] = {queue_id: {} for queue_id in ids}
+    said: dict[int, list[Row[*tuple[Any, ...]]]] = {queue_id: [] for queue_id in ids}
     for row in conn.execute(select(quotas).where(quotas.c.queue_id.in_(ids)).order_by(quotas.c.resource)):
-        if row.nominal is not None:
-            nominal[row.queue_id][row.resource] = row.nominal
-        if row.hard_limit is not None:
-            limit[row.queue_id][row.resource] = row.hard_limit
-    return tuple(_record(row, nominal[row.id], limit=limit[row.id]) for row in rows)
+        said[row.queue_id].append(row)
+    return tuple(_record(row, said[row.id]) for row in rows)
 
 
-def _record(
-    row: Row[*tuple[Any, ...],], nominal: Mapping[str, int], *, limit: Mapping[str, int]
-) -> QueueRecord:
+def _record(row: Row[*tuple[Any, ...]], said: Sequence[Row[*tuple[Any, ...]]]) -> QueueRecord:
     return QueueRecord(
         id=row.id,
-        name=row.name,
-        tenant=row.tenant,
-        order=Order(row.queue_order),
-        stop=Stop(row.stop),
-        quota=Quota(nominal=nominal if row.has_quota else None, limit=limit or None),
+        settings=QueueSettings(
+            name=row.name,
+            tenant=row.tenant,
+            cohort=row.cohort,
+            order=Order(row.queue_order),
+            stop=Stop(row.stop),
+            quota=Quota(
+                nominal=quota_amounts(said, "nominal") if row.has_quota else None,
+                limit=quota_amounts(said, "hard_limit") or None,
+                borrowing=quota_amounts(said, "borrowing"),
+                lending=quota_amounts(said, "lending"),
+            ),
+            policy=msgspec.convert(row.policy, QueuePolicy),
+        ),
         created_at=row.created_at,
     )

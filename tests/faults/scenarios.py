@@ -246,6 +246,17 @@ def a_queue_comes_and_goes(strike: Strike) -> None:
         queues.delete(name)
 
 
+@reaches("api.cohort-changed", "api.cohort-created", "api.cohort-deleted")
+def a_cohort_comes_and_goes(strike: Strike) -> None:
+    cohorts, name = strike.trial.client.cohorts, f"cohort-{uuid.uuid4().hex}"
+    strike.arm()
+    with suppress(ClientError):  # it was made, and nobody heard of it
+        cohorts.create(name, {})
+    _insist(lambda: cohorts.update(name, {"nominal_quota": {"H100-80GB": 4}}))
+    with suppress(ClientError):
+        cohorts.delete(name)
+
+
 @reaches("store.rows-copied")
 def a_group_of_many_pieces_is_cancelled(strike: Strike) -> None:
     client = strike.trial.client

@@ -136,7 +136,11 @@ class Stage:
         for user in self.scenario.body.get("users", []):
             body = {"tenant": user["tenant"], "user": user["name"], "role": KeyRole(user["role"]).value}
             self.users[user["name"]] = self._request("POST", "/v1/keys", json=body).json()["key"]
-        for queue in self.scenario.body["queues"]:
+        queues = self.scenario.body["queues"]
+        for cohort in sorted({queue["cohort"] for queue in queues if "cohort" in queue}):
+            response = self._request("POST", "/v1/cohorts", json={"name": cohort})
+            assert response.status_code == 201, response.text
+        for queue in queues:
             response = self._request("POST", "/v1/queues", json=self.queue_body(queue))
             assert response.status_code == 201, response.text
         self.dispatcher_pass()

@@ -13,12 +13,11 @@ from service.api.schemas.queue import (
     QueueList,
     QueuePatch,
     QueueRequest,
-    change_of,
     queue_answer,
-    quota_of,
-    refuse_unbuilt,
 )
+from service.api.schemas.queue_reading import changed_settings, new_settings
 from service.operations import queues
+from service.operations.read_queues import get_queue, list_queues
 from service.points import reach
 
 
@@ -38,30 +37,20 @@ class QueuesController(Controller):
         principal: PrincipalDep,
     ) -> QueueAnswer:
         """Make a queue (admin)."""
-        refuse_unbuilt(data)
-        queues.create_queue(
-            engine,
-            name=data.name,
-            tenant=data.tenant,
-            order=data.order,
-            stop=data.stop,
-            quota=quota_of(data),
-            actor=principal.user,
-            now=clock.now(),
-        )
+        queues.create_queue(engine, new_settings(data), actor=principal.user, now=clock.now())
         reach("api.queue-created")
         bells.wake_cycles()
-        return queue_answer(queues.get_queue(engine, data.name, principal=principal))
+        return queue_answer(get_queue(engine, data.name, principal=principal))
 
     @get(operation_id="list-queues", sync_to_thread=True)
     def list_queues(self, engine: EngineDep, principal: PrincipalDep) -> QueueList:
         """The queues that the caller may submit to, by name; for operators all."""
-        return QueueList(queues=[queue_answer(view) for view in queues.list_queues(engine, principal)])
+        return QueueList(queues=[queue_answer(view) for view in list_queues(engine, principal)])
 
     @get("/{queue_name:str}", operation_id="get-queue", sync_to_thread=True)
     def get_queue(self, queue_name: FromPath[str], engine: EngineDep, principal: PrincipalDep) -> QueueAnswer:
         """One queue with what it holds and what is asked of it."""
-        return queue_answer(queues.get_queue(engine, queue_name, principal=principal))
+        return queue_answer(get_queue(engine, queue_name, principal=principal))
 
     @patch(
         "/{queue_name:str}",
@@ -80,14 +69,17 @@ class QueuesController(Controller):
         principal: PrincipalDep,
     ) -> QueueAnswer:
         """Change a queue (admin). Lowering a quota or limit evicts nobody; `hold_and_drain` does."""
-        refuse_unbuilt(data)
         pool_ids = queues.change_queue(
-            engine, queue_name, change=change_of(data), actor=principal.user, now=clock.now()
+            engine,
+            queue_name,
+            change=lambda before: changed_settings(before, data),
+            actor=principal.user,
+            now=clock.now(),
         )
         reach("api.queue-changed")
         bells.wake_cycles()
         bells.ring_dispatchers(pool_ids)
-        return queue_answer(queues.get_queue(engine, queue_name, principal=principal))
+        return queue_answer(get_queue(engine, queue_name, principal=principal))
 
     @delete(
         "/{queue_name:str}",
@@ -105,7 +97,7 @@ class QueuesController(Controller):
         principal: PrincipalDep,
     ) -> QueueAnswer:
         """Delete a queue (admin) in which no group waits or lives. Answers what it was."""
-        before = queues.get_queue(engine, queue_name, principal=principal)
+        before = get_queue(engine, queue_name, principal=principal)
         queues.delete_queue(engine, queue_name, actor=principal.user, now=clock.now())
         reach("api.queue-deleted")
         bells.wake_cycles()

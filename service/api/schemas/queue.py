@@ -2,82 +2,117 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from datetime import datetime
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, TypeAlias
 
 from msgspec import UNSET, Meta, UnsetType
 
-from service.api.patterns import LINE
-from service.api.wire import (
-    AnswerStruct,
-    Name,
-    RequestStruct,
-    cpus_milli_of,
-    memory_mib_of,
-    number_of,
-)
-from service.domain.errors import FieldError, InvalidRequest, UnsupportedField
-from service.domain.queue import Order, Quota, Stop
-from service.domain.resources import CPUS, MEMORY
-from service.operations.queues import QueueChange, QueueView
+from service.api.schemas.amounts import Amounts, Flavor, amounts_answer
+from service.api.schemas.group import Priority
+from service.api.wire import AnswerStruct, Duration, Name, RequestStruct, duration_text, whole_if_it_is
+from service.domain.principal import KeyRole
+from service.domain.queue import Filling, Order, PreemptWithin, Reclaim, Stop
+from service.operations.read_queues import QueueView
 
-_CPUS, _MEMORY = "cpus", "memory_gib"
-
-Flavor: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128, pattern=LINE)]
-Amount: TypeAlias = Annotated[float, Meta(ge=0, le=1_000_000_000)]
-#: Flavor to whole GPUs, and `cpus` and `memory_gib`.
-Amounts: TypeAlias = Annotated[dict[Flavor, Amount], Meta(max_length=256)]
-#: Of a feature that is not built: nothing but its default is taken.
-NotYet: TypeAlias = Annotated[dict[Flavor, Amount], Meta(max_length=256)] | None
+Weight: TypeAlias = Annotated[float, Meta(ge=0, le=1_000_000_000)]
+#: Names of GPU models, or of pools, that a queue may use.
+Flavors: TypeAlias = Annotated[list[Flavor], Meta(max_length=256)]
+Pools: TypeAlias = Annotated[list[Name], Meta(max_length=256)]
+#: By role of who submits.
+HighestPriority: TypeAlias = dict[KeyRole, Priority]
+Evictions: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000)]
 
 
-class _Unbuilt(RequestStruct, frozen=True, kw_only=True):
-    """Fields of cohorts, fair sharing and preemption, refused unless they say nothing."""
-
-    cohort: Name | None = None
-    weight: Annotated[float, Meta(ge=0, le=1_000_000)] | None = None
-    borrowing_limit: NotYet = None
-    lending_limit: NotYet = None
-    flavors: Annotated[list[Flavor], Meta(max_length=256)] | None = None
-    preempt_within: Literal["never", "lower_priority"] = "never"
-    reclaim: Literal["never", "lower_priority", "any", "fair_share"] = "never"
-
-
-class QueueRequest(_Unbuilt, frozen=True, kw_only=True):
+class QueueRequest(RequestStruct, frozen=True, kw_only=True):
     """A queue to make. `nominal_quota` null: no quota at all; `{}`: nothing of any flavor. A flavor
     that is not named has 0, CPUs and memory that are not named are unlimited. `limit`: the most that
-    the queue may ever hold."""
+    the queue may ever hold.
+
+    In a `cohort`, which needs a nominal quota, `borrowing_limit` says how much more than that it may take
+    (not named: no bound) and `lending_limit` how much of it others may take (not named: all). `weight`: its
+    part of what is shared, 0 for last. `user_limit` and `group_limit`: the most that one user, or one group,
+    may hold. `highest_priority`: of a group, by role of who submits it. `min_runtime`: not preempted before;
+    `evictions_per_day`: nor more often."""
 
     name: Name
     tenant: Name | None = None
+    cohort: Name | None = None
+    weight: Weight = 1.0
     order: Order = Order.BEST_EFFORT
     stop: Stop = Stop.NONE
     nominal_quota: Amounts | None = None
+    borrowing_limit: Amounts | None = None
+    lending_limit: Amounts | None = None
     limit: Amounts | None = None
+    user_limit: Amounts | None = None
+    group_limit: Amounts | None = None
+    flavors: Flavors | None = None
+    pools: Pools | None = None
+    filling: Filling = Filling.PACK
+    preempt_within: PreemptWithin = PreemptWithin.NEVER
+    reclaim: Reclaim = Reclaim.NEVER
+    min_runtime: Duration = 0.0
+    evictions_per_day: Evictions | None = None
+    highest_priority: HighestPriority | None = None
+    default_time_limit: Duration | None = None
+    max_time_limit: Duration | None = None
 
 
-class QueuePatch(_Unbuilt, frozen=True, kw_only=True):
+class QueuePatch(RequestStruct, frozen=True, kw_only=True):
     """What to change. A map replaces the whole map."""
 
     tenant: Name | UnsetType | None = UNSET
+    cohort: Name | UnsetType | None = UNSET
+    weight: Weight | UnsetType = UNSET
     order: Order | UnsetType = UNSET
     stop: Stop | UnsetType = UNSET
     nominal_quota: Amounts | UnsetType | None = UNSET
+    borrowing_limit: Amounts | UnsetType | None = UNSET
+    lending_limit: Amounts | UnsetType | None = UNSET
     limit: Amounts | UnsetType | None = UNSET
+    user_limit: Amounts | UnsetType | None = UNSET
+    group_limit: Amounts | UnsetType | None = UNSET
+    flavors: Flavors | UnsetType | None = UNSET
+    pools: Pools | UnsetType | None = UNSET
+    filling: Filling | UnsetType = UNSET
+    preempt_within: PreemptWithin | UnsetType = UNSET
+    reclaim: Reclaim | UnsetType = UNSET
+    min_runtime: Duration | UnsetType = UNSET
+    evictions_per_day: Evictions | UnsetType | None = UNSET
+    highest_priority: HighestPriority | UnsetType | None = UNSET
+    default_time_limit: Duration | UnsetType | None = UNSET
+    max_time_limit: Duration | UnsetType | None = UNSET
 
 
 class QueueAnswer(AnswerStruct, frozen=True, kw_only=True):
-    """A queue. `used`: what its groups hold; `demanded`: that, and what its Pending groups ask for
-    (`*`: GPUs for which a group names no model); `waiting`: how many groups have a waiting part."""
+    """A queue. `used`: what its groups hold; `borrowed`: what of it is above the nominal quota; `demanded`:
+    what is used, and what its Pending groups ask for (`*`: GPUs for which a group names no model);
+    `waiting`: how many groups have a waiting part. Durations as text, such as `4h`."""
 
     name: str
     tenant: str | None
+    cohort: str | None
+    weight: float
     order: Order
     stop: Stop
     nominal_quota: dict[str, float] | None
+    borrowing_limit: dict[str, float]
+    lending_limit: dict[str, float]
     limit: dict[str, float]
+    user_limit: dict[str, float]
+    group_limit: dict[str, float]
+    flavors: list[str] | None
+    pools: list[str] | None
+    filling: Filling
+    preempt_within: PreemptWithin
+    reclaim: Reclaim
+    min_runtime: str
+    evictions_per_day: int | None
+    highest_priority: dict[str, int]
+    default_time_limit: str | None
+    max_time_limit: str | None
     used: dict[str, float]
+    borrowed: dict[str, float]
     demanded: dict[str, float]
     waiting: int
     created_at: datetime
@@ -88,93 +123,38 @@ class QueueList(AnswerStruct, frozen=True, kw_only=True):
 
 
 def queue_answer(view: QueueView) -> QueueAnswer:
-    queue = view.queue
+    settings = view.queue.settings
+    quota, policy = settings.quota, settings.policy
     return QueueAnswer(
-        name=queue.name,
-        tenant=queue.tenant,
-        order=queue.order,
-        stop=queue.stop,
-        nominal_quota=None if queue.quota.nominal is None else amounts_answer(queue.quota.nominal),
-        limit=amounts_answer(queue.quota.limit or {}),
+        name=settings.name,
+        tenant=settings.tenant,
+        cohort=settings.cohort,
+        weight=whole_if_it_is(policy.weight),
+        order=settings.order,
+        stop=settings.stop,
+        nominal_quota=None if quota.nominal is None else amounts_answer(quota.nominal),
+        borrowing_limit=amounts_answer(quota.borrowing),
+        lending_limit=amounts_answer(quota.lending),
+        limit=amounts_answer(quota.limit or {}),
+        user_limit=amounts_answer(policy.user_limit),
+        group_limit=amounts_answer(policy.group_limit),
+        flavors=None if policy.flavors is None else list(policy.flavors),
+        pools=None if policy.pools is None else list(policy.pools),
+        filling=policy.filling,
+        preempt_within=policy.preempt_within,
+        reclaim=policy.reclaim,
+        min_runtime=duration_text(policy.min_runtime_seconds),
+        evictions_per_day=policy.evictions_per_day,
+        highest_priority=dict(policy.highest_priority),
+        default_time_limit=_text(policy.default_time_limit_seconds),
+        max_time_limit=_text(policy.max_time_limit_seconds),
         used=amounts_answer(view.used),
+        borrowed=amounts_answer(view.borrowed),
         demanded=amounts_answer(view.demanded),
         waiting=view.waiting_groups,
-        created_at=queue.created_at,
+        created_at=view.queue.created_at,
     )
 
 
-def amounts_answer(amounts: Mapping[str, int]) -> dict[str, float]:
-    """Amounts by resource, in the units of the wire."""
-    shown: dict[str, float] = {
-        flavor: amount for flavor, amount in amounts.items() if flavor not in (CPUS, MEMORY)
-    }
-    if CPUS in amounts:
-        shown[_CPUS] = number_of(amounts[CPUS], 1000)
-    if MEMORY in amounts:
-        shown[_MEMORY] = number_of(amounts[MEMORY], 1024)
-    return dict(sorted(shown.items()))
-
-
-def quota_of(request: QueueRequest) -> Quota:
-    return Quota(
-        nominal=_resources(request.nominal_quota, "nominal_quota"), limit=_resources(request.limit, "limit")
-    )
-
-
-def change_of(patch: QueuePatch) -> QueueChange:
-    nominal, limit = patch.nominal_quota, patch.limit
-    return QueueChange(
-        tenant=patch.tenant,
-        order=patch.order,
-        stop=patch.stop,
-        nominal=UNSET if nominal is UNSET else _resources(nominal, "nominal_quota"),
-        limit=UNSET if limit is UNSET else _resources(limit, "limit"),
-    )
-
-
-def refuse_unbuilt(request: QueueRequest | QueuePatch) -> None:
-    """Raise UnsupportedField for fields of features that are not built, unless they say nothing."""
-    used = [
-        name
-        for name, is_used in (
-            ("cohort", request.cohort is not None),
-            ("weight", request.weight not in (None, 1)),
-            ("borrowing_limit", bool(request.borrowing_limit)),
-            ("lending_limit", bool(request.lending_limit)),
-            ("flavors", request.flavors is not None),
-            ("preempt_within", request.preempt_within != "never"),
-            ("reclaim", request.reclaim != "never"),
-        )
-        if is_used
-    ]
-    if used:
-        raise UnsupportedField(
-            f"Not supported yet: {', '.join(used)}.",
-            errors=[FieldError(name, "Not supported yet; leave it out.") for name in used],
-        )
-
-
-def _resources(amounts: Mapping[str, float] | None, field: str) -> dict[str, int] | None:
-    """By resource, in its smallest unit. Raises InvalidRequest that names the entry."""
-    if amounts is None:
-        return None
-    errors = list(_wrong(amounts, field))
-    if errors:
-        raise InvalidRequest(f"{errors[0].field}: {errors[0].message}", errors=errors)
-    return dict(_resource(name, amount) for name, amount in amounts.items())
-
-
-def _resource(name: str, amount: float) -> tuple[str, int]:
-    if name == _CPUS:
-        return CPUS, cpus_milli_of(amount)
-    if name == _MEMORY:
-        return MEMORY, memory_mib_of(amount)
-    return name, int(amount)
-
-
-def _wrong(amounts: Mapping[str, float], field: str) -> Iterator[FieldError]:
-    for name, amount in amounts.items():
-        if name == MEMORY:
-            yield FieldError(f"{field}.{name}", "Memory is named memory_gib.")
-        elif name not in (_CPUS, _MEMORY) and amount != int(amount):
-            yield FieldError(f"{field}.{name}", "GPUs are whole numbers.")
+def _text(seconds: int | None) -> str | None:
+    return None if seconds is None else duration_text(seconds)

@@ -1,0 +1,56 @@
+"""Amounts by resource on the wire: flavors in GPUs, `cpus` in CPUs, `memory_gib` in GiB."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, TypeAlias
+
+from msgspec import Meta
+
+from service.api.patterns import LINE
+from service.api.wire import cpus_milli_of, memory_mib_of, number_of
+from service.domain.errors import FieldError, InvalidRequest
+from service.domain.resources import CPUS, MEMORY
+
+_CPUS, _MEMORY = "cpus", "memory_gib"
+
+Flavor: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128, pattern=LINE)]
+Amount: TypeAlias = Annotated[float, Meta(ge=0, le=1_000_000_000)]
+#: Flavor to whole GPUs, and `cpus` and `memory_gib`.
+Amounts: TypeAlias = Annotated[dict[Flavor, Amount], Meta(max_length=256)]
+
+
+def amounts_answer(amounts: Mapping[str, int]) -> dict[str, float]:
+    """Amounts by resource, in the units of the wire."""
+    shown: dict[str, float] = {
+        flavor: amount for flavor, amount in amounts.items() if flavor not in (CPUS, MEMORY)
+    }
+    if CPUS in amounts:
+        shown[_CPUS] = number_of(amounts[CPUS], 1000)
+    if MEMORY in amounts:
+        shown[_MEMORY] = number_of(amounts[MEMORY], 1024)
+    return dict(sorted(shown.items()))
+
+
+def amounts_of(amounts: Mapping[str, float], field: str) -> dict[str, int]:
+    """By resource, in its smallest unit. Raises InvalidRequest that names the entry of `field`."""
+    errors = list(_wrong(amounts, field))
+    if errors:
+        raise InvalidRequest(f"{errors[0].field}: {errors[0].message}", errors=errors)
+    return dict(_resource(name, amount) for name, amount in amounts.items())
+
+
+def _resource(name: str, amount: float) -> tuple[str, int]:
+    if name == _CPUS:
+        return CPUS, cpus_milli_of(amount)
+    if name == _MEMORY:
+        return MEMORY, memory_mib_of(amount)
+    return name, int(amount)
+
+
+def _wrong(amounts: Mapping[str, float], field: str) -> Iterator[FieldError]:
+    for name, amount in amounts.items():
+        if name == MEMORY:
+            yield FieldError(f"{field}.{name}", "Memory is named memory_gib.")
+        elif name not in (_CPUS, _MEMORY) and amount != int(amount):
+            yield FieldError(f"{field}.{name}", "GPUs are whole numbers.")

@@ -1,0 +1,100 @@
+"""Cohorts on the wire: amounts by flavor in GPUs, `cpus` in CPUs, `memory_gib` in GiB."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime
+
+from msgspec import UNSET, UnsetType
+
+from service.api.schemas.amounts import Amounts, amounts_answer, amounts_of
+from service.api.schemas.queue import Weight
+from service.api.wire import AnswerStruct, Name, RequestStruct, whole_if_it_is
+from service.domain.tree import CohortSettings
+from service.operations.read_cohorts import CohortView
+
+
+class CohortRequest(RequestStruct, frozen=True, kw_only=True):
+    """A cohort to make. `nominal_quota`: what it has besides that of its members. With a `parent`,
+    `borrowing_limit` and `lending_limit` bound what all of it together takes from outside, and gives."""
+
+    name: Name
+    parent: Name | None = None
+    weight: Weight = 1.0
+    nominal_quota: Amounts | None = None
+    borrowing_limit: Amounts | None = None
+    lending_limit: Amounts | None = None
+
+
+class CohortPatch(RequestStruct, frozen=True, kw_only=True):
+    """What to change. A map replaces the whole map."""
+
+    parent: Name | UnsetType | None = UNSET
+    weight: Weight | UnsetType = UNSET
+    nominal_quota: Amounts | UnsetType | None = UNSET
+    borrowing_limit: Amounts | UnsetType | None = UNSET
+    lending_limit: Amounts | UnsetType | None = UNSET
+
+
+class CohortAnswer(AnswerStruct, frozen=True, kw_only=True):
+    """A cohort. `cohorts` and `queues`: what is directly in it. `total_quota`: its nominal quota and that of
+    everything below it; `used`: what all groups below it hold; `borrowed`: what of it is above
+    `total_quota`."""
+
+    name: str
+    parent: str | None
+    weight: float
+    nominal_quota: dict[str, float]
+    borrowing_limit: dict[str, float]
+    lending_limit: dict[str, float]
+    cohorts: list[str]
+    queues: list[str]
+    total_quota: dict[str, float]
+    used: dict[str, float]
+    borrowed: dict[str, float]
+    created_at: datetime
+
+
+class CohortList(AnswerStruct, frozen=True, kw_only=True):
+    cohorts: list[CohortAnswer]
+
+
+def cohort_answer(view: CohortView) -> CohortAnswer:
+    settings = view.cohort.settings
+    return CohortAnswer(
+        name=settings.name,
+        parent=settings.parent,
+        weight=whole_if_it_is(settings.weight),
+        nominal_quota=amounts_answer(settings.quota.nominal or {}),
+        borrowing_limit=amounts_answer(settings.quota.borrowing),
+        lending_limit=amounts_answer(settings.quota.lending),
+        cohorts=list(view.cohorts),
+        queues=list(view.queues),
+        total_quota=amounts_answer(view.total),
+        used=amounts_answer(view.used),
+        borrowed=amounts_answer(view.borrowed),
+        created_at=view.cohort.created_at,
+    )
+
+
+def new_cohort(request: CohortRequest) -> CohortSettings:
+    """Raises InvalidRequest that names the field."""
+    return changed_cohort(CohortSettings(name=request.name), request)
+
+
+def changed_cohort(before: CohortSettings, said: CohortRequest | CohortPatch) -> CohortSettings:
+    """`before` with everything that was said. Raises InvalidRequest that names the field."""
+    amounts = {
+        attribute: amounts_of(value or {}, field)
+        for field, attribute in _OF_QUOTA.items()
+        if (value := getattr(said, field)) is not UNSET
+    }
+    return replace(
+        before,
+        parent=before.parent if said.parent is UNSET else said.parent,
+        weight=before.weight if said.weight is UNSET else said.weight,
+        quota=replace(before.quota, **amounts),
+    )
+
+
+_OF_QUOTA = {"nominal_quota": "nominal", "borrowing_limit": "borrowing", "lending_limit": "lending"}

@@ -1,0 +1,81 @@
+"""What queues and cohorts must keep to. Every broken rule is listed, each with the path of its field."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+
+from service.domain.errors import FieldError
+from service.domain.queue import Quota
+from service.domain.resources import shown_amount, wire_name
+from service.domain.tree import CohortSettings, QueueSettings
+
+
+def broken_queue_rules(queue: QueueSettings, *, cohorts: Collection[str]) -> tuple[FieldError, ...]:
+    """`cohorts`: the names of those that there are."""
+    return (
+        *_missing_cohort("cohort", queue.cohort, cohorts=cohorts),
+        *_quota_rules(queue),
+        *_lone_limits(queue.quota, is_alone=queue.cohort is None, missing="a cohort"),
+        *_time_limit_rules(queue),
+    )
+
+
+def broken_cohort_rules(
+    cohort: CohortSettings, *, parents: Mapping[str, str | None]
+) -> tuple[FieldError, ...]:
+    """`parents`: of every cohort that there is, this one included, the parent."""
+    return (
+        *_missing_cohort("parent", cohort.parent, cohorts=parents),
+        *_cycle_rules(cohort.name, parents),
+        *_lone_limits(cohort.quota, is_alone=cohort.parent is None, missing="a parent"),
+    )
+
+
+def _missing_cohort(field: str, name: str | None, *, cohorts: Collection[str]) -> Iterator[FieldError]:
+    if name is not None and name not in cohorts:
+        yield FieldError(field, f"There is no cohort {name}.")
+
+
+def _cycle_rules(name: str, parents: Mapping[str, str | None]) -> Iterator[FieldError]:
+    """Each cohort on a circle has an error of its own."""
+    way = [name]
+    while (above := parents.get(way[-1])) is not None and above not in way:
+        way.append(above)
+    if above == name:
+        yield FieldError("parent", f"The cohorts would go round in a circle: {' -> '.join([*way, name])}.")
+
+
+def _quota_rules(queue: QueueSettings) -> Iterator[FieldError]:
+    quota = queue.quota
+    if queue.cohort is not None and quota.nominal is None:
+        yield FieldError(
+            "nominal_quota",
+            "A queue in a cohort needs a nominal quota; {} gives it nothing of its own.",
+        )
+    nominal, limit = quota.nominal or {}, quota.limit or {}
+    for resource in sorted(nominal.keys() & limit.keys()):
+        if nominal[resource] > limit[resource]:
+            of = wire_name(resource)
+            own, most = shown_amount(resource, nominal[resource]), shown_amount(resource, limit[resource])
+            yield FieldError(f"nominal_quota.{of}", f"{own} is above the limit of {most}.")
+            yield FieldError(f"limit.{of}", f"{most} is below the nominal quota of {own}.")
+    for resource, amount in sorted(quota.lending.items()):
+        if amount > (own_amount := nominal.get(resource, 0)):
+            lent, own = shown_amount(resource, amount), shown_amount(resource, own_amount)
+            yield FieldError(
+                f"lending_limit.{wire_name(resource)}", f"{lent} is above the nominal quota of {own}."
+            )
+
+
+def _lone_limits(quota: Quota, *, is_alone: bool, missing: str) -> Iterator[FieldError]:
+    if not is_alone:
+        return
+    for field, amounts in (("borrowing_limit", quota.borrowing), ("lending_limit", quota.lending)):
+        if amounts:
+            yield FieldError(field, f"Without {missing} there is nobody to borrow from or to lend to.")
+
+
+def _time_limit_rules(queue: QueueSettings) -> Iterator[FieldError]:
+    default, longest = queue.policy.default_time_limit_seconds, queue.policy.max_time_limit_seconds
+    if default is not None and longest is not None and default > longest:
+        yield FieldError("default_time_limit", f"{default} s is above the max_time_limit of {longest} s.")
