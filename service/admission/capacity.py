@@ -106,6 +106,10 @@ class Capacity:
         self._change(taken, is_release=False)
         self._journal.append(taken)
 
+    def imagine(self, taken: Taken, *, is_free: bool) -> None:
+        """As if what somebody holds were free, until the caller says the opposite."""
+        self._change(taken, is_release=is_free)
+
     def give_back(self) -> None:
         """End everything that was taken: nothing has grown by that."""
         while self._journal:

@@ -74,7 +74,7 @@ class Fitter:
             if all(cap >= query.total.gpus for cap in caps.values()):
                 self._miss(row.shape_id, query)
             return 0
-        places = tuple(_gang_places(query.shape, shares))
+        places = tuple(gang_places(query.shape, shares))
         models: dict[int, dict[str, int]] = {}
         for share in shares:
             by_model = models.setdefault(share.role, {})
@@ -95,7 +95,7 @@ class Fitter:
             self._capacity.take(Taken(share.node_id, share.devices, share.cpus_milli, share.memory_mib))
             gpus = {} if share.model == NO_MODEL else {share.model: share.gpus}
             usage = usage_of(query.shape, {0: gpus})
-            for devices in _devices_of_members(share):
+            for devices in devices_of_members(share):
                 places = (Place(index, 0, share.node_id, devices),)
                 self._admit(row, index, places=places, taken=taken_by(places, query.shape), usage=usage)
                 index += 1
@@ -137,12 +137,12 @@ class Fitter:
         )
 
 
-def _devices_of_members(share: Share) -> Iterator[tuple[int, ...]]:
+def devices_of_members(share: Share) -> Iterator[tuple[int, ...]]:
     for member in range(share.seats):
         yield tuple(sorted(share.devices[member * share.gpus : (member + 1) * share.gpus]))
 
 
-def _gang_places(shape: Shape, shares: tuple[Share, ...]) -> Iterator[Place]:
+def gang_places(shape: Shape, shares: tuple[Share, ...]) -> Iterator[Place]:
     """Members are numbered through the roles; neighbours in rank sit on one node."""
     member = 0
     for position in range(len(shape.roles)):
@@ -150,6 +150,6 @@ def _gang_places(shape: Shape, shares: tuple[Share, ...]) -> Iterator[Place]:
             (share for share in shares if share.role == position), key=lambda each: (each.node_id, each.model)
         )
         for share in own:
-            for devices in _devices_of_members(share):
+            for devices in devices_of_members(share):
                 yield Place(member, position, share.node_id, devices)
                 member += 1

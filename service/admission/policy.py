@@ -15,7 +15,8 @@ class Policy:
     over counts when waiting units are ordered, 0 for not at all. `restart_cost_seconds`: lost on each GPU
     when a group is preempted, besides its work, of which `lost_work_cap_seconds` count at most.
     `fair_share_price_seconds`: a fair-share preemption that would lose more GPU-seconds than this is not
-    made (None: no bound). `resize_interval_seconds`: a group is not resized again before.
+    made (None: no bound). `reclaim_delay_seconds`: so long may a minimum runtime, or evictions of the same
+    day, delay the reclaim of nominal quota. `resize_interval_seconds`: a group is not resized again before.
     """
 
     reserve_depth: int | None = 1
@@ -24,6 +25,7 @@ class Policy:
     restart_cost_seconds: float = 60.0
     lost_work_cap_seconds: float = 86_400.0
     fair_share_price_seconds: float | None = None
+    reclaim_delay_seconds: float = 0.0
     resize_interval_seconds: float = 600.0
 
 

@@ -44,6 +44,9 @@ class World:
         self.shapes: dict[int, Shape] = {}
         self.backlog = Backlog()
         self.running: dict[int, RunningUnit] = {}
+        #: The same by queue, and those that are Evicting.
+        self.running_in: dict[int, dict[int, RunningUnit]] = {}
+        self.leaving: dict[int, RunningUnit] = {}
         self.used: Usage = {}
         self.quota = QuotaTree(self.configuration, {})
         self.capacity = Capacity(self.configuration)
@@ -141,6 +144,9 @@ class World:
 
     def _start(self, unit: RunningUnit) -> None:
         self.running[unit.id] = unit
+        self.running_in.setdefault(unit.queue_id, {})[unit.id] = unit
+        if unit.evicting_until is not None:
+            self.leaving[unit.id] = unit
         used = self.used.setdefault(unit.queue_id, {})
         for resource, amount in unit.usage.items():
             used[resource] = used.get(resource, 0) + amount
@@ -153,6 +159,8 @@ class World:
 
     def _end(self, unit: RunningUnit) -> None:
         del self.running[unit.id]
+        del self.running_in[unit.queue_id][unit.id]
+        self.leaving.pop(unit.id, None)
         used = self.used[unit.queue_id]
         for resource, amount in unit.usage.items():
             used[resource] -= amount

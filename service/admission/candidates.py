@@ -1,0 +1,154 @@
+"""Which running units are worth a look for a claimant: cheap answers before any place is sought."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
+from math import inf
+
+from service.admission.entitlement import Claimant
+from service.admission.field import Field
+from service.admission.holds import taken_by
+from service.admission.policy import Policy
+from service.admission.price import price_of
+from service.admission.query import NO_MODEL, ShapeQuery
+from service.admission.resident import World
+from service.admission.trial import Candidate
+from service.admission.world import PendingUnit, Queue, RunningUnit
+from service.domain.queue import PreemptWithin, Reclaim
+
+_DAY = timedelta(days=1)
+
+
+class Candidates:
+    """Of one cycle. What was chosen is told by `forget` and is no candidate any more."""
+
+    def __init__(self, world: World, policy: Policy, now: datetime) -> None:
+        self._world = world
+        self._policy = policy
+        self._now = now
+        self._chosen: set[int] = set()
+        self._made: dict[int, Candidate] = {}
+        self._spared: dict[int, frozenset[int]] = {}
+        self._lowest: dict[int, float] = {}
+        self._by_root: dict[int, list[int]] | None = None
+
+    def forget(self, units: Iterable[RunningUnit]) -> None:
+        self._chosen.update(unit.id for unit in units)
+
+    def may_have(self, row: PendingUnit) -> bool:
+        """False if it is plain that nobody has to give way to the row."""
+        queue = self._world.configuration.queues.get(row.queue_id)
+        if queue is None or row.has_never_run:
+            return False
+        return next(self._sources(queue, row.priority), None) is not None
+
+    def claimant(self, row: PendingUnit, usage: Mapping[str, int]) -> Claimant:
+        queue = self._world.configuration.queues[row.queue_id]
+        waited = (self._now - row.submitted_at).total_seconds()
+        return Claimant(
+            row=row,
+            queue=queue,
+            usage=usage,
+            spared=frozenset().union(
+                *(self._spared_in(source) for source in self._sources(queue, row.priority))
+            ),
+            is_patient=waited < self._policy.reclaim_delay_seconds,
+        )
+
+    def of(self, claimant: Claimant, query: ShapeQuery) -> list[Candidate]:
+        """Units from which the claimant may take something, and that hold what it lacks: places on nodes that
+        it could use, or quota."""
+        tree, usage, queue_id = self._world.quota, claimant.usage, claimant.row.queue_id
+        fields = [
+            field
+            for role in query.roles
+            for model, field in zip(role.models, role.fields, strict=True)
+            if model == NO_MODEL or usage.get(model)
+        ]
+        short = [
+            resource
+            for resource, amount in usage.items()
+            if amount and (room := tree.available(queue_id, resource)) is not None and room < amount
+        ]
+        return [
+            candidate
+            for source in self._sources(claimant.queue, claimant.row.priority)
+            for unit in self._world.running_in[source].values()
+            if self._is_open(unit)
+            and (any(unit.usage.get(resource) for resource in short) or _is_on(self._candidate(unit), fields))
+            for candidate in (self._candidate(unit),)
+        ]
+
+    def _is_open(self, unit: RunningUnit) -> bool:
+        return unit.is_preemptible and unit.evicting_until is None and unit.id not in self._chosen
+
+    def _sources(self, queue: Queue, priority: int) -> Iterator[int]:
+        """Queues with running units from which this one might take something: itself, and those of its tree
+        that hold more than their nominal quota of something."""
+        policy = queue.policy
+        if policy.preempt_within is PreemptWithin.LOWER_PRIORITY and self._lowest_in(queue.id) < priority:
+            yield queue.id
+        if policy.reclaim is Reclaim.NEVER or queue.cohort_id is None:
+            return
+        is_by_priority = policy.reclaim is Reclaim.LOWER_PRIORITY
+        for other_id in self._borrowers(queue.id):
+            if other_id != queue.id and (not is_by_priority or self._lowest_in(other_id) < priority):
+                yield other_id
+
+    def _borrowers(self, queue_id: int) -> tuple[int, ...]:
+        """Of its tree; nobody becomes one during a cycle but by what the cycle itself admits."""
+        tree = self._world.quota
+        (*_, root) = tree.queues[queue_id].path()
+        if self._by_root is None:
+            self._by_root = {}
+            for other_id, used in sorted(self._world.used.items()):
+                if other_id in tree.queues and any(tree.excess(other_id, resource) for resource in used):
+                    (*_, above) = tree.queues[other_id].path()
+                    if not above.is_queue:
+                        self._by_root.setdefault(above.id, []).append(other_id)
+        return tuple(self._by_root.get(root.id, ()))
+
+    def _lowest_in(self, queue_id: int) -> float:
+        """The lowest priority of what runs in the queue and may be preempted."""
+        if queue_id not in self._lowest:
+            running = self._world.running_in.get(queue_id, {}).values()
+            self._lowest[queue_id] = min(
+                (unit.priority for unit in running if self._is_open(unit)), default=inf
+            )
+        return self._lowest[queue_id]
+
+    def _candidate(self, unit: RunningUnit) -> Candidate:
+        """Whole. Of an elastic unit its surplus members would be candidates of their own, made here."""
+        known = self._made.get(unit.id)
+        if known is None:
+            cost = round(price_of(unit, self._policy, self._now) * 1000)
+            frees = taken_by(unit.places, self._world.shapes[unit.shape_id])
+            known = self._made[unit.id] = Candidate(unit, frees, cost)
+        return known
+
+    def _spared_in(self, queue_id: int) -> frozenset[int]:
+        """Those that have not run long enough, or were preempted often enough during the last day."""
+        if queue_id not in self._spared:
+            policy = self._world.configuration.queues[queue_id].policy
+            least, most = timedelta(seconds=policy.min_runtime_seconds), policy.evictions_per_day
+            self._spared[queue_id] = frozenset(
+                unit.id
+                for unit in self._world.running_in.get(queue_id, {}).values()
+                if self._now - unit.admitted_at < least
+                or (most is not None and self._preemptions_of(unit) >= most)
+            )
+        return self._spared[queue_id]
+
+    def _preemptions_of(self, unit: RunningUnit) -> int:
+        return sum(self._now - at < _DAY for at in unit.preempted_at)
+
+
+def _is_on(candidate: Candidate, fields: Iterable[Field]) -> bool:
+    """Whether it holds something on a node that one of the fields allows."""
+    return any(
+        (membership := field.members.get(taken.node_id)) is not None
+        and (not membership.eligible or not membership.eligible.isdisjoint(taken.devices))
+        for field in fields
+        for taken in candidate.frees
+    )

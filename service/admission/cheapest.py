@@ -1,0 +1,81 @@
+"""The cheapest set of few candidates that makes room, exactly, by branch and bound."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from service.admission.plan import Entitlement
+from service.admission.scratch import Share
+from service.admission.trial import Candidate, Trial
+
+#: Above so many candidates the number of sets is too large.
+MAX_EXACT = 13
+
+#: So many decisions are made at most; what was found until then is the answer.
+_MAX_DECISIONS = 4000
+
+#: Whether a set may be taken for other reasons than rights: a veto by its price.
+Veto = Callable[[Sequence[Candidate], Mapping[int, Entitlement]], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Found:
+    """Victims with the right to each, and where the claimant then sits."""
+
+    victims: tuple[Candidate, ...]
+    rights: Mapping[int, Entitlement]
+    places: tuple[Share, ...]
+
+    @property
+    def cost(self) -> int:
+        return sum(candidate.cost for candidate in self.victims)
+
+
+def find_cheapest(trial: Trial, candidates: Sequence[Candidate], veto: Veto) -> Found | None:
+    """Of sets of equal price the one that spares the oldest. Leaves the trial without anybody gone."""
+    return _Search(trial, candidates, veto).run()
+
+
+class _Search:
+    """Decides on one candidate after the other, the dearest and oldest first, to spare it if that can
+    be: what is not decided yet counts as gone, so a set that has no place has none below either."""
+
+    def __init__(self, trial: Trial, candidates: Sequence[Candidate], veto: Veto) -> None:
+        self._trial = trial
+        self._veto = veto
+        self._order = sorted(candidates, key=lambda each: (-each.cost, each.age))
+        self._chosen: list[Candidate] = []
+        self._best: Found | None = None
+        self._left = _MAX_DECISIONS
+
+    def run(self) -> Found | None:
+        for candidate in self._order:
+            self._trial.free(candidate)
+        places = self._trial.place()
+        if places is not None:
+            self._decide(0, cost=0, places=places)
+        self._trial.reset()
+        return self._best
+
+    def _decide(self, position: int, *, cost: int, places: tuple[Share, ...]) -> None:
+        self._left -= 1
+        if self._left < 0 or (self._best is not None and cost >= self._best.cost):
+            return
+        if position == len(self._order):
+            self._take(places)
+            return
+        candidate = self._order[position]
+        self._trial.hold(candidate)
+        without = self._trial.place()
+        if without is not None:
+            self._decide(position + 1, cost=cost, places=without)
+        self._trial.free(candidate)
+        self._chosen.append(candidate)
+        self._decide(position + 1, cost=cost + candidate.cost, places=places)
+        self._chosen.pop()
+
+    def _take(self, places: tuple[Share, ...]) -> None:
+        rights = self._trial.rights()
+        if rights is not None and not self._veto(self._chosen, rights):
+            self._best = Found(victims=tuple(self._chosen), rights=rights, places=places)

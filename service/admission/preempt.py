@@ -1,0 +1,197 @@
+"""Preemption: for whom running units give way, and the places that are then kept for it.
+
+Nobody is touched before it is proved that the claimant sits whole, on what is free and what becomes free,
+within every quota. The places are claimed in the same plan, so that a second claimant of a cycle
+neither counts them nor chooses their holders again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from service.admission.candidates import Candidates
+from service.admission.cheapest import Found
+from service.admission.entitlement import Claimant
+from service.admission.fit import devices_of_members, gang_places
+from service.admission.holds import taken_by
+from service.admission.plan import Entitlement, Eviction, Shares
+from service.admission.policy import Policy
+from service.admission.query import ShapeQuery
+from service.admission.resident import World
+from service.admission.scratch import Share
+from service.admission.trial import Candidate, Trial
+from service.admission.usages import usage_at, usages_of
+from service.admission.victims import find_victims
+from service.admission.world import PendingUnit, RunningUnit
+from service.domain.claim import Claim, ClaimCause
+from service.domain.node import Place
+
+#: Beyond the grace of the latest victim, for its members to be gone and its places given back.
+CLEARING_SECONDS = 60.0
+#: How often places are sought for one claimant, and in one cycle.
+_TESTS_OF_CLAIMANT = 600
+_TESTS_OF_CYCLE = 3000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preemption:
+    """Who gives way, and the claim on all places of the claimant. `usage`: what it will hold."""
+
+    evictions: tuple[Eviction, ...]
+    claim: Claim
+    usage: Mapping[str, int]
+
+
+class Preemptor:
+    """Preemptions of one cycle, which keeps its admissions in the World's capacity and tree. `claims`: by
+    the row that waits, as they stand; what those that wait for their victims will hold counts as held."""
+
+    def __init__(self, world: World, *, policy: Policy, now: datetime, claims: Mapping[int, Claim]) -> None:
+        self._world = world
+        self._policy = policy
+        self._now = now
+        self._candidates = Candidates(world, policy, now)
+        self._tests_left = _TESTS_OF_CYCLE
+        #: Units that are Evicting or were chosen, and until when they may hold their places.
+        self._leaving = {unit.id: (unit, unit.frees_at or now) for unit in world.leaving.values()}
+        self._ahead = [
+            (row.queue_id, usage_at(world, row.shape_id, claim.places))
+            for unit_id, claim in sorted(claims.items())
+            if claim.cause is ClaimCause.PREEMPTION and (row := world.pending.get(unit_id)) is not None
+        ]
+
+    def plan(self, row: PendingUnit) -> Preemption | None:
+        """For a head that was tried and has no place. Its new claim is taken out of the capacity."""
+        # 1. Most are told at once that nobody has to give way to them.
+        if self._tests_left <= 0 or not self._candidates.may_have(row):
+            return None
+        # 2. Who gives way, proved on the state in which those that leave are gone.
+        query = self._world.capacity.query(row.shape_id, self._world.shapes[row.shape_id])
+        with self._when_clear():
+            found, claimant = self._find(row, query)
+            if found is None:
+                return None
+            evictions = self._evictions(claimant, found)
+        # 3. The claim; those who give way, and what the claimant will hold, count for the next one.
+        victims = [candidate.unit for candidate in found.victims]
+        places = _places(row, query, found.places)
+        for unit in victims:
+            self._leaving[unit.id] = unit, self._now + timedelta(seconds=unit.grace_seconds)
+        self._candidates.forget(victims)
+        self._ahead.append((row.queue_id, claimant.usage))
+        for taken in taken_by(places, query.shape):
+            self._world.capacity.take(taken)
+        claim = Claim(
+            unit_id=row.id,
+            cause=ClaimCause.PREEMPTION,
+            made_at=self._now,
+            due_at=self._due_at(places, victims),
+            places=places,
+        )
+        return Preemption(evictions=evictions, claim=claim, usage=claimant.usage)
+
+    def _find(self, row: PendingUnit, query: ShapeQuery) -> tuple[Found | None, Claimant]:
+        """The best for any models that the claimant could take; of equals for those that it prefers."""
+        best: Found | None = None
+        best_for = claimant = self._candidates.claimant(row, {})
+        for usage in usages_of(query):
+            claimant = self._candidates.claimant(row, usage)
+            trial = Trial(
+                self._world.capacity,
+                self._world.quota,
+                query=query,
+                claimant=claimant,
+                tests=min(_TESTS_OF_CLAIMANT, self._tests_left),
+            )
+            before = trial.tests_left
+            # What leaves anyway makes room enough: nobody else has to go.
+            has_room = trial.place() is not None
+            found = None
+            if not has_room:
+                found = find_victims(trial, self._candidates.of(claimant, query), self._is_too_dear)
+            self._tests_left -= before - trial.tests_left
+            if has_room:
+                return None, claimant
+            if found is not None and (best is None or _rank(found) < _rank(best)):
+                best, best_for = found, claimant
+        return best, best_for
+
+    def _is_too_dear(self, victims: Sequence[Candidate], rights: Mapping[int, Entitlement]) -> bool:
+        """Price vetoes the sharing out of what is borrowed, never the reclaim of nominal quota."""
+        bound = self._policy.fair_share_price_seconds
+        if bound is None:
+            return False
+        fair = [each.cost for each in victims if rights[each.unit.id] is Entitlement.FAIR_SHARE]
+        return sum(fair) > bound * 1000
+
+    @contextmanager
+    def _when_clear(self) -> Iterator[None]:
+        """As if all that leaves were gone, and those for whom it does so held what they claim."""
+        world = self._world
+        leaving = [unit for unit, _ in self._leaving.values()]
+        frees = [taken for unit in leaving for taken in taken_by(unit.places, world.shapes[unit.shape_id])]
+        for taken in frees:
+            world.capacity.imagine(taken, is_free=True)
+        for unit in leaving:
+            world.quota.refund(unit.queue_id, unit.usage)
+        for queue_id, usage in self._ahead:
+            world.quota.charge(queue_id, usage)
+        try:
+            yield
+        finally:
+            for queue_id, usage in self._ahead:
+                world.quota.refund(queue_id, usage)
+            for unit in leaving:
+                world.quota.charge(unit.queue_id, unit.usage)
+            for taken in frees:
+                world.capacity.imagine(taken, is_free=False)
+
+    def _evictions(self, claimant: Claimant, found: Found) -> tuple[Eviction, ...]:
+        """With the shares before anybody goes, and when all have gone and the claimant is there."""
+        tree, queue_id = self._world.quota, claimant.row.queue_id
+        units = [candidate.unit for candidate in found.victims]
+        before = {unit.id: tree.shares(queue_id, unit.queue_id) for unit in units}
+        for unit in units:
+            tree.refund(unit.queue_id, unit.usage)
+        tree.charge(queue_id, claimant.usage)
+        after: dict[int, Shares] = {unit.id: tree.shares(queue_id, unit.queue_id) for unit in units}
+        tree.refund(queue_id, claimant.usage)
+        for unit in units:
+            tree.charge(unit.queue_id, unit.usage)
+        return tuple(
+            Eviction(
+                unit_id=each.unit.id,
+                attempt=each.unit.attempt,
+                claimant_id=claimant.row.id,
+                entitlement=found.rights[each.unit.id],
+                before=before[each.unit.id],
+                after=after[each.unit.id],
+                lost_gpu_seconds=each.cost / 1000,
+            )
+            for each in sorted(found.victims, key=lambda each: each.unit.id)
+        )
+
+    def _due_at(self, places: Sequence[Place], victims: Sequence[RunningUnit]) -> datetime:
+        """When the last of those that leave these places, or make quota free, must be gone."""
+        nodes, chosen = {place.node_id for place in places}, {unit.id for unit in victims}
+        ends = [
+            until
+            for unit, until in self._leaving.values()
+            if unit.id in chosen or not nodes.isdisjoint(place.node_id for place in unit.places)
+        ]
+        return max(self._now, *ends) + timedelta(seconds=CLEARING_SECONDS)
+
+
+def _rank(found: Found) -> tuple[int, int]:
+    return max(each.unit.priority for each in found.victims), found.cost
+
+
+def _places(row: PendingUnit, query: ShapeQuery, shares: tuple[Share, ...]) -> tuple[Place, ...]:
+    """All of a gang; of a range those of its first member."""
+    if query.shape.is_gang:
+        return tuple(gang_places(query.shape, shares))
+    (share,) = shares
+    return tuple(Place(row.first_index, 0, share.node_id, devices) for devices in devices_of_members(share))
