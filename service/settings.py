@@ -79,6 +79,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     cycle_rest_seconds: Annotated[float, msgspec.Meta(ge=0, le=_LONG)] = 0.015
     #: How long one job runs cycles while changes keep coming (J1).
     cycle_job_seconds: Seconds = 1.0
+    #: For so many blocked heads of a cohort and flavor places are kept until a date: 1 is EASY backfill,
+    #: `all` conservative, 0 none.
+    reserve_depth: Annotated[str, msgspec.Meta(pattern="^(all|[0-9]{1,6})\\Z")] = "1"
+    #: After so long without anything but places, places are kept for a group whatever their date.
+    guard_seconds: Seconds = 86_400.0
     #: The ticker's period: a lost wake-up costs one tick.
     tick_seconds: Seconds = 1.0
     #: A process is well as long as its main loop has come round within so long (`muster health`): longer

@@ -276,6 +276,7 @@ class Site:
         """Plan, and admit what the plan says."""
         self.plan = plan_cycle(self.world, after(seconds))
         self.world.admit(self.plan.admissions, after(seconds))
+        self.world.keep_claims(self.plan.claims_made, ended=self.plan.claims_ended)
         return self.plan
 
     def end(self, *group_ids: int) -> None:

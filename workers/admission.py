@@ -21,6 +21,7 @@ from service.clock import Clock
 from service.inventory.ledger import Ledger, LedgerFenced
 from service.operations.commit import Outdated
 from service.operations.lead import get_settled_lease, give_up_lease, renew_lease, take_lease
+from service.operations.policy import policy_of
 from service.operations.term import LedgerDisagrees, ReservationRefused, Term
 from service.points import reach
 from service.settings import Settings
@@ -213,7 +214,7 @@ class Leader:
 
     def _commit(self, term: Term) -> bool:
         cycle = self._cycle_under_way()
-        if not cycle.plan.admissions:
+        if cycle.plan.is_quiet:
             cycle.is_committed = True
             return True
         outcome = term.commit(cycle.plan, self._clock.now())
@@ -317,7 +318,8 @@ class Leader:
                 return
             reach("worker.lease-taken")
             self._keep(epoch)
-            self.term = Term(conn, self._client, epoch=epoch)
+            policy = policy_of(self._settings)
+            self.term = Term(conn, self._client, epoch=epoch, policy=policy)
         except BaseException:
             self._stop_keeping()
             _discard(conn)

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from service.admission.backlog import ClassId
+from service.admission.claims import ClaimBook
 from service.admission.explain import Explainer
 from service.admission.fit import Fitter
 from service.admission.line import Key
 from service.admission.ordering import Heads
 from service.admission.plan import Plan
+from service.admission.policy import DEFAULT, Policy
 from service.admission.quota import QuotaBook
 from service.admission.resident import World
 from service.domain.queue import Order
@@ -28,7 +30,13 @@ class Outcome:
     finished: set[int] = field(default_factory=set)
 
 
-def plan_cycle(world: World, now: datetime, *, without: Collection[int] = frozenset()) -> Plan:
+def plan_cycle(
+    world: World,
+    now: datetime,
+    *,
+    policy: Policy = DEFAULT,  # noqa: ARG001 (nothing is decided by it yet)
+    without: Collection[int] = frozenset(),
+) -> Plan:
     """Who is admitted and exactly where, and why all others wait.
 
     Waiting rows `without` are passed over: they are listed and explained, are not admitted and block
@@ -40,13 +48,15 @@ def plan_cycle(world: World, now: datetime, *, without: Collection[int] = frozen
     quota = QuotaBook(world.quota)
     try:
         fitter = Fitter(world.capacity, world.shapes, quota)
-        # 2. Order: the heads of all classes, best first. Nobody is tried whom nothing has become free
+        # 2. Claims: those whose units may still start are kept.
+        claims = ClaimBook(world, now)
+        # 3. Order: the heads of all classes, best first. Nobody is tried whom nothing has become free
         #    for since it was tried last.
         hopeless = {shape_id for shape_id in world.backlog.queues_of if fitter.has_missed(shape_id)}
         heads = Heads(world.backlog, world.configuration, now=now, without=without, hopeless=hopeless)
-        # 3. Fit: quota, then places, taking them as it goes.
-        outcome = _fit_in_order(world, heads, fitter)
-        # 4. Explain: everyone who was left out.
+        # 4. Fit: quota, then places, taking them as it goes.
+        outcome = _fit_in_order(world, heads, fitter=fitter, claims=claims)
+        # 5. Explain: everyone who was left out.
         queues, numbers = Explainer(world, now, quota=quota, fitter=fitter).explain(
             blocked=outcome.blocked, holding=outcome.holding, finished=outcome.finished
         )
@@ -56,14 +66,17 @@ def plan_cycle(world: World, now: datetime, *, without: Collection[int] = frozen
     return Plan(
         config_version=world.configuration.version,
         admissions=tuple(fitter.admissions),
+        claims_made=claims.made(),
+        claims_ended=claims.ended(),
         queues=queues,
         numbers=numbers,
     )
 
 
-def _fit_in_order(world: World, heads: Heads, fitter: Fitter) -> Outcome:
+def _fit_in_order(world: World, heads: Heads, *, fitter: Fitter, claims: ClaimBook) -> Outcome:
     """A head that does not fit blocks its class, for its equals do not fit either. In a strict
-    queue it blocks the queue, unless it could never fit."""
+    queue it blocks the queue, unless it could never fit. What is done for a blocked head is done at once:
+    what it claims is not there for those behind it."""
     outcome = Outcome()
     while head := heads.pop():
         key, class_id, _ = head
@@ -71,7 +84,11 @@ def _fit_in_order(world: World, heads: Heads, fitter: Fitter) -> Outcome:
         if queue_id in outcome.holding:
             continue
         row = world.pending[key[4]]
-        if fitter.fit(row) == 0:
+        before = len(fitter.admissions)
+        left = fitter.fit(row)
+        if len(fitter.admissions) > before:
+            claims.end(row.id)
+        if left == 0:
             outcome.finished.add(row.id)
             heads.push_next(head)
             continue

@@ -119,3 +119,10 @@ class Plan:
     resizes: tuple[Resize, ...] = ()
     queues: Mapping[int, QueueVerdict]
     numbers: Mapping[str, int]
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing is to be written of it, but what readers see."""
+        return not (
+            self.admissions or self.evictions or self.claims_made or self.claims_ended or self.resizes
+        )

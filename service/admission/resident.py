@@ -16,6 +16,7 @@ from service.admission.memory import Memory
 from service.admission.plan import Admission
 from service.admission.quota_tree import QuotaTree, Usage
 from service.admission.world import Changes, Configuration, Freed, PendingUnit, RunningUnit
+from service.domain.claim import Claim
 from service.domain.shape import Shape
 
 
@@ -28,6 +29,7 @@ class Snapshot:
     running: Mapping[int, RunningUnit]
     shapes: Mapping[int, Shape]
     order: Mapping[int, tuple[Key, ...]]
+    claims: Mapping[int, Claim]
     used: Mapping[int, Mapping[str, int]]
     free: Mapping[int, tuple[frozenset[int], int, int]]
 
@@ -47,6 +49,8 @@ class World:
         #: The same by queue, and those that are Evicting.
         self.running_in: dict[int, dict[int, RunningUnit]] = {}
         self.leaving: dict[int, RunningUnit] = {}
+        #: By the row that waits. Only a full load and the leader's own commits change them.
+        self.claims: dict[int, Claim] = {}
         self.used: Usage = {}
         self.quota = QuotaTree(self.configuration, {})
         self.capacity = Capacity(self.configuration)
@@ -65,6 +69,7 @@ class World:
         """Replace states (W2). Returns the reservations that ended: those of units that are gone,
         wait again, or run another attempt. Applying the same changes again returns none."""
         self.shapes.update(changes.shapes)
+        self.claims.update(changes.claims)
         freed: list[Freed] = []
         for unit_id in sorted({*changes.gone, *changes.pending, *changes.running}):
             before, after = self.running.get(unit_id), changes.running.get(unit_id)
@@ -102,6 +107,12 @@ class World:
                 self._start(_running(row, admission, admitted_at))
         self.backlog.replace(removed, added)
 
+    def keep_claims(self, made: Iterable[Claim], *, ended: Iterable[int]) -> None:
+        """Apply what the leader has committed of claims."""
+        for unit_id in ended:
+            self.claims.pop(unit_id, None)
+        self.claims.update({claim.unit_id: claim for claim in made})
+
     def next_wake(self, now: datetime) -> datetime | None:
         """When waiting alone changes what may be admitted: the next end of a backoff."""
         return self.backlog.next_backoff_end(now)
@@ -115,6 +126,7 @@ class World:
             running=dict(self.running),
             shapes={shape_id: self.shapes[shape_id] for shape_id in used_shapes},
             order={queue_id: tuple(line.keys) for queue_id, line in self.backlog.lines.items()},
+            claims=dict(self.claims),
             used={
                 queue_id: {resource: amount for resource, amount in used.items() if amount}
                 for queue_id, used in self.used.items()

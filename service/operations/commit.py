@@ -10,11 +10,12 @@ from datetime import datetime
 from psycopg.errors import DeadlockDetected
 from sqlalchemy import Connection
 
-from service.admission.plan import Admission
+from service.admission.plan import Admission, Plan
 from service.domain.unit import index_of
 from service.points import reach
-from service.store.admit import WaitingRow, admit
+from service.store.admit import WaitingRow, admit, begin_cycle, read_taken
 from service.store.begin import own_begin
+from service.store.claims import write_claims
 from service.store.lease import Fence
 
 _TRIES = 4
@@ -36,17 +37,18 @@ class Outdated:
     found: Fence
 
 
-def commit_admissions(
+def commit_plan(
     conn: Connection,
-    admissions: Sequence[Admission],
+    plan: Plan,
     *,
     independent_groups: Collection[int],
     fence: Fence,
     now: datetime,
     cycle: int,
 ) -> Committed | Outdated:
-    """Pending -> Admitted for every admission whose row is still as the plan knew it, with attempts,
-    held devices and events. `independent_groups`: those of the admissions' groups that are no gangs.
+    """Everything that a plan decided: Pending -> Admitted for every admission whose row is still as the plan
+    knew it, with attempts, held devices and events; claims made and ended. `independent_groups`: those
+    groups of the units that change that are no gangs.
 
     Raises psycopg's UniqueViolation if a device is held already (R3, R6): then nothing was written.
     If an error says that the connection is lost, the outcome is not known (L4). Of a transaction that
@@ -55,7 +57,7 @@ def commit_admissions(
 
     def once() -> Committed | Outdated:
         return _commit_once(
-            conn, admissions, independent_groups=independent_groups, fence=fence, now=now, cycle=cycle
+            conn, plan, independent_groups=independent_groups, fence=fence, now=now, cycle=cycle
         )
 
     for _ in range(_TRIES - 1):
@@ -68,31 +70,28 @@ def commit_admissions(
 
 def _commit_once(
     conn: Connection,
-    admissions: Sequence[Admission],
+    plan: Plan,
     *,
     independent_groups: Collection[int],
     fence: Fence,
     now: datetime,
     cycle: int,
 ) -> Committed | Outdated:
+    rows = _waiting_rows(plan.admissions)
     with own_begin(conn) as driver:
-        taken = admit(
-            driver,
-            admissions,
-            rows=_waiting_rows(admissions),
-            independent_groups=independent_groups,
-            fence=fence,
-            now=now,
-            cycle=cycle,
-        )
+        with driver.pipeline():
+            begin_cycle(driver, independent_groups)
+            admitted = admit(driver, plan.admissions, rows=rows, fence=fence, now=now, cycle=cycle)
+            # Whatever follows is under the fence too: if it has moved, all of this is rolled back.
+            write_claims(driver, made=plan.claims_made, ended=plan.claims_ended, leaving=rows)
+        taken = read_taken(admitted)
         if taken.fence != fence:
             return Outdated(found=taken.fence)
-        if taken.row_ids:
-            reach("worker.cycle-written")
+        reach("worker.cycle-written")
         driver.commit()
     return Committed(
-        won=tuple(a for a in admissions if a.from_unit_id in taken.row_ids),
-        lost=tuple(a for a in admissions if a.from_unit_id not in taken.row_ids),
+        won=tuple(a for a in plan.admissions if a.from_unit_id in taken.row_ids),
+        lost=tuple(a for a in plan.admissions if a.from_unit_id not in taken.row_ids),
     )
 
 

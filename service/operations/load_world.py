@@ -8,6 +8,7 @@ from sqlalchemy import Connection, text
 
 from service.admission.world import Changes, PendingUnit, RunningUnit
 from service.domain.shape import Shape
+from service.store.claims import read_claims
 from service.store.feed import Snapshot, open_snapshot, read_changes, read_changes_within, read_position
 from service.store.shapes import load_shapes
 from service.store.world_rows import read_all_units, read_configuration
@@ -31,8 +32,11 @@ def load_world(conn: Connection) -> tuple[Changes, Position]:
         here = read_position(conn)
         configuration = read_configuration(conn)
         pending, running = read_all_units(conn)
+        claims = read_claims(conn)
     shapes = _shapes_of(conn, pending, running=running, known={})
-    changes = Changes(configuration=configuration, shapes=shapes, pending=pending, running=running)
+    changes = Changes(
+        configuration=configuration, shapes=shapes, pending=pending, running=running, claims=claims
+    )
     position = Position(snapshot=here.snapshot, config_version=here.config_version, shapes=dict(shapes))
     return changes, position
 

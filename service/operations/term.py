@@ -15,6 +15,7 @@ from sqlalchemy import Connection
 from service.admission.cycle import plan_cycle
 from service.admission.packed_order import PackedOrder
 from service.admission.plan import Admission, Plan, QueueVerdict
+from service.admission.policy import Policy
 from service.admission.resident import World
 from service.admission.world import Changes
 from service.inventory.glance import glance
@@ -22,7 +23,7 @@ from service.inventory.ledger import Ledger
 from service.inventory.state import Answer, AttemptKey, DeviceKey, Stamp
 from service.inventory.verdicts import Publisher
 from service.operations import rebuild
-from service.operations.commit import Committed, Outdated, commit_admissions
+from service.operations.commit import Committed, Outdated, commit_plan
 from service.operations.load_world import load_changes, load_world
 from service.points import reach
 from service.store.lease import Fence
@@ -50,12 +51,13 @@ class Term:
     _lost: frozenset[DeviceKey]
     _has_moved: bool
 
-    def __init__(self, conn: Connection, client: redis.Redis, *, epoch: int) -> None:
+    def __init__(self, conn: Connection, client: redis.Redis, *, epoch: int, policy: Policy) -> None:
         self._conn = conn
         self._client = client
         self._ledger = Ledger(client)
         self._publisher = Publisher(client)
         self._cycle = 0
+        self._policy = policy
         self.epoch = epoch
         # L3: the epoch in the ledger, a full load, and a ledger that says what PostgreSQL says. The
         # publisher is new, so the first cycle publishes every queue.
@@ -89,7 +91,7 @@ class Term:
         """What the next cycle does, leaving out the waiting rows `without`. Its number grows within the
         epoch."""
         self._cycle += 1
-        return plan_cycle(self.world, now, without=without)
+        return plan_cycle(self.world, now, policy=self._policy, without=without)
 
     def settle(self) -> bool:
         """Write to the ledger what PostgreSQL has decided: ended attempts give back their places (R5),
@@ -124,9 +126,9 @@ class Term:
     def commit(self, plan: Plan, now: datetime) -> Committed | Outdated:
         """The cycle's transaction. What did not come to be gives back its places in the ledger."""
         shapes = self._position.shapes
-        outcome = commit_admissions(
+        outcome = commit_plan(
             self._conn,
-            plan.admissions,
+            plan,
             independent_groups={a.group_id for a in plan.admissions if not shapes[a.shape_id].is_gang},
             fence=Fence(self.epoch, plan.config_version),
             now=now,
@@ -134,6 +136,8 @@ class Term:
         )
         if isinstance(outcome, Committed):
             self.world.admit(outcome.won, now)
+            still_waiting = {admission.from_unit_id for admission in outcome.lost}
+            self.world.keep_claims(plan.claims_made, ended=plan.claims_ended - still_waiting)
         return outcome
 
     def give_back(self, admissions: Iterable[Admission]) -> None:

@@ -1,7 +1,6 @@
 """The statements of a cycle's transaction: waiting rows become admitted ones, with their holds.
 
-A transaction of one statement: whatever a cycle admits, it takes one round trip, and the client is
-never in the middle of it.
+Whatever a cycle admits, it takes one statement, in one round trip with the rest of its transaction.
 """
 
 from __future__ import annotations
@@ -101,42 +100,48 @@ class Taken:
     row_ids: frozenset[int]
 
 
+def begin_cycle(driver: psycopg.Connection[Any], independent_groups: Iterable[int]) -> None:
+    """Begin a cycle's transaction, in its pipeline. Before their units are looked at, `independent_groups`
+    are locked in id order, by a statement of its own (W4), and before them the fence, as everybody does it
+    who moves the one and locks the other."""
+    groups = sorted(set(independent_groups))
+    driver.execute("BEGIN")
+    if groups:
+        driver.execute(_LOCK_FENCE)
+        driver.execute(_LOCK_GROUPS, [number_array(groups)])
+
+
 def admit(
     driver: psycopg.Connection[Any],
     admissions: Sequence[Admission],
     *,
     rows: Sequence[WaitingRow],
-    independent_groups: Iterable[int],
     fence: Fence,
     now: datetime,
     cycle: int,
-) -> Taken:
-    """Begin a transaction, and write in it what a cycle admits, in one round trip. Before their units are
-    looked at, `independent_groups` are locked in id order, by a statement of its own (W4), and before them
-    the fence, as everybody does it who moves the one and locks the other.
+) -> psycopg.Cursor[Any]:
+    """Write what a cycle admits, in its transaction and pipeline, which from then on keeps the fence (L2),
+    also if nothing is admitted. `read_taken` tells of it once the pipeline is closed.
 
     Raises psycopg's errors, such as UniqueViolation if a device is held already (R6).
     """
-    groups = sorted(set(independent_groups))
-    with driver.pipeline():
-        driver.execute("BEGIN")
-        if groups:
-            driver.execute(_LOCK_FENCE)
-            driver.execute(_LOCK_GROUPS, [number_array(groups)])
-        admitted = driver.execute(
-            _ADMIT,
-            {
-                "now": now,
-                "epoch": fence.epoch,
-                "config_version": fence.config_version,
-                "is_feed": Kind.ADMITTED in FEED,
-                "kind": Kind.ADMITTED.value,
-                "told": msgspec.json.encode({"epoch": fence.epoch, "cycle": cycle}).decode(),
-                **_row_columns(rows),
-                **_admission_columns(admissions),
-                **_device_columns(admissions),
-            },
-        )
+    return driver.execute(
+        _ADMIT,
+        {
+            "now": now,
+            "epoch": fence.epoch,
+            "config_version": fence.config_version,
+            "is_feed": Kind.ADMITTED in FEED,
+            "kind": Kind.ADMITTED.value,
+            "told": msgspec.json.encode({"epoch": fence.epoch, "cycle": cycle}).decode(),
+            **_row_columns(rows),
+            **_admission_columns(admissions),
+            **_device_columns(admissions),
+        },
+    )
+
+
+def read_taken(admitted: psycopg.Cursor[Any]) -> Taken:
     ((epoch, version, row_ids),) = admitted.fetchall()
     return Taken(fence=Fence(epoch, version), row_ids=frozenset(row_ids))
 

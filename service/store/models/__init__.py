@@ -7,13 +7,24 @@ Rules of the architecture's section 13 that SQL can hold are constraints here, a
 
 from __future__ import annotations
 
-from service.store.models import access, attempts, configuration, events, groups, inventory, leases, usage
+from service.store.models import (
+    access,
+    attempts,
+    claims,
+    configuration,
+    events,
+    groups,
+    inventory,
+    leases,
+    usage,
+)
 from service.store.models.schema import TransactionId, metadata
 
 __all__ = [
     "TransactionId",
     "access",
     "attempts",
+    "claims",
     "configuration",
     "events",
     "groups",

@@ -7,10 +7,11 @@ from typing import Any
 
 from sqlalchemy import Connection, Engine, text
 
+from service.admission.plan import Plan
 from service.admission.resident import World
 from service.domain.queue import Quota
 from service.domain.unit import unit_id
-from service.operations.commit import Committed, commit_admissions
+from service.operations.commit import Committed, commit_plan
 from service.operations.lead import take_lease
 from service.operations.load_world import load_changes, load_world
 from service.store.feed import _SINCE, open_snapshot, read_changes_within, read_position
@@ -180,9 +181,9 @@ def test_running_requeued_and_ended_units_arrive_as_what_they_are(site: Site, di
     ]
     epoch = take_lease(direct, holder="w1", now=START, lease_seconds=10)
     assert epoch is not None
-    outcome = commit_admissions(
+    outcome = commit_plan(
         direct,
-        admissions,
+        Plan(config_version=position.config_version, admissions=tuple(admissions), queues={}, numbers={}),
         independent_groups=(),
         fence=Fence(epoch, position.config_version),
         now=START,
