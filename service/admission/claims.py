@@ -43,7 +43,6 @@ def _is_entitled(world: World, unit_id: int, now: datetime) -> bool:
     row = world.pending.get(unit_id)
     if row is None or not is_eligible(row, now):
         return False
-    queue = world.configuration.queues.get(row.queue_id)
-    if queue is None or not is_open(queue):
+    if not is_open(world.configuration.queues.get(row.queue_id)):
         return False
-    return world.feasibility.fits(row.shape_id, world.shapes[row.shape_id], queue)
+    return world.feasibility.fits(row.shape_id, world.shapes[row.shape_id], world.quota, row.queue_id)
