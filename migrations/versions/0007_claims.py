@@ -7,7 +7,7 @@ from alembic import op
 from sqlalchemy.dialects import postgresql
 
 revision = "0007"
-down_revision = "0006"
+down_revision = "0006_usage"
 branch_labels = None
 depends_on = None
 
