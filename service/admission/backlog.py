@@ -7,6 +7,7 @@ from bisect import bisect_left, insort
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 
+from service.admission.eligibility import is_eligible, is_plain, waits_until
 from service.admission.line import Key, Line
 from service.admission.world import PendingUnit
 
@@ -20,8 +21,8 @@ _BULK = 16
 
 def key_of(row: PendingUnit) -> Key:
     submitted = (row.submitted_at - _EPOCH) // _MICROSECOND
-    is_plain = not row.is_held and row.backoff_until is None
-    return (-row.priority, submitted, row.group_id, row.first_index, row.id, row.shape_id, is_plain)
+    place = (-row.priority, submitted, row.group_id, row.first_index)
+    return (*place, row.id, row.shape_id, is_plain(row))
 
 
 class Backlog:
@@ -38,7 +39,7 @@ class Backlog:
         self.revisions: dict[int, int] = {}
         self.class_revisions: dict[int, int] = {}
         self._keys: dict[int, Key] = {}
-        self._backoffs: list[tuple[datetime, int]] = []
+        self._waits: list[tuple[datetime, int]] = []
 
     def replace(self, removed: Iterable[int], added: Mapping[int, PendingUnit]) -> None:
         """Take rows out and put rows in; a row that is in both, or already there, is replaced."""
@@ -48,16 +49,16 @@ class Backlog:
             self.rows[row.id] = row
             key = self._keys[row.id] = key_of(row)
             by_queue.setdefault(row.queue_id, []).append(key)
-            if row.backoff_until is not None:
-                insort(self._backoffs, (row.backoff_until, row.id))
+            if (until := waits_until(row)) is not None:
+                insort(self._waits, (until, row.id))
         for queue_id, keys in by_queue.items():
             self._add(queue_id, keys)
 
-    def next_backoff_end(self, now: datetime) -> datetime | None:
-        """The earliest end of a backoff after `now`, of rows that nobody holds."""
-        for index in range(bisect_left(self._backoffs, (now, -1)), len(self._backoffs)):
-            until, unit_id = self._backoffs[index]
-            if until > now and not self.rows[unit_id].is_held:
+    def next_wait_end(self, now: datetime) -> datetime | None:
+        """The earliest instant after `now` at which a row becomes eligible by itself."""
+        for index in range(bisect_left(self._waits, (now, -1)), len(self._waits)):
+            until, unit_id = self._waits[index]
+            if until > now and is_eligible(self.rows[unit_id], until):
                 return until
         return None
 
@@ -96,8 +97,8 @@ class Backlog:
             del rows[bisect_left(rows, key)]
             if not rows:
                 self._drop_class(row.queue_id, row.shape_id)
-            if row.backoff_until is not None:
-                del self._backoffs[bisect_left(self._backoffs, (row.backoff_until, row.id))]
+            if (until := waits_until(row)) is not None:
+                del self._waits[bisect_left(self._waits, (until, row.id))]
         for queue_id, keys in by_queue.items():
             self.revisions[queue_id] += 1
             self.lines[queue_id].remove(keys)

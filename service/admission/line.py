@@ -8,7 +8,7 @@ from collections.abc import Collection
 
 #: Priority (negated), submission in microseconds, group, first index, unit: the one order of
 #: listing, position and admission. Then what is asked most, the unit being unique: its shape, and
-#: whether it is plain, which is neither held nor ever backing off.
+#: whether it is plain: eligible at any instant.
 Key = tuple[int, int, int, int, int, int, bool]
 
 #: Beyond so many at once a sort, or a sieve, is cheaper than one change of the list after the other.
@@ -22,7 +22,7 @@ class Line:
     __slots__ = ("group_ids", "keys", "not_plain", "shape_ids", "unit_ids")
 
     keys: list[Key]
-    #: How many rows are held or may be backing off.
+    #: How many rows are held, or have something else to wait for besides places.
     not_plain: int
 
     def __init__(self, keys: list[Key] | None = None) -> None:

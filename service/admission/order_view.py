@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Collection, Mapping
 from datetime import datetime
 
-from service.admission.eligibility import is_eligible, is_open
+from service.admission.eligibility import is_eligible, is_open, waits_until
 from service.admission.line import Key, Line
 from service.admission.memory import QueueMemo, Verdict
 from service.admission.packed_order import PackedOrder
@@ -77,7 +77,7 @@ class QueueView:
     def _build(
         self, queue_id: int, by_shape: Mapping[int, Verdict], *, turn: Verdict, holding: Key | None
     ) -> tuple[QueueVerdict, datetime | None]:
-        """The verdict, and until when it is good: the next end of a backoff in the queue."""
+        """The verdict, and until when it is good: the next instant for which a row of the queue waits."""
         line = self._world.backlog.lines.get(queue_id, _NOBODY)
         if queue_id in self._admitted:
             line = line.without(self._finished)
@@ -95,7 +95,7 @@ class QueueView:
             verdict_of=verdict_of.tobytes(),
             is_eligible=eligible,
         )
-        return QueueVerdict(queue_id=queue_id, order=order, verdicts=verdicts), self._next_backoff_end(line)
+        return QueueVerdict(queue_id=queue_id, order=order, verdicts=verdicts), self._next_wait_end(line)
 
     def _eligible(self, queue_id: int, line: Line) -> bytes:
         """One byte for each row: 1 if it takes part in the cycle."""
@@ -105,8 +105,8 @@ class QueueView:
             return b"\x01" * len(line)
         return bytes(key[6] or is_eligible(self._world.pending[key[4]], self._now) for key in line.keys)
 
-    def _next_backoff_end(self, line: Line) -> datetime | None:
+    def _next_wait_end(self, line: Line) -> datetime | None:
         if not line.not_plain:
             return None
-        ends = (self._world.pending[key[4]].backoff_until for key in line.keys if not key[6])
+        ends = (waits_until(self._world.pending[key[4]]) for key in line.keys if not key[6])
         return min((until for until in ends if until is not None and until > self._now), default=None)

@@ -114,8 +114,9 @@ class World:
         self.claims.update({claim.unit_id: claim for claim in made})
 
     def next_wake(self, now: datetime) -> datetime | None:
-        """When waiting alone changes what may be admitted: the next end of a backoff."""
-        return self.backlog.next_backoff_end(now)
+        """When waiting alone changes what may be admitted: the next end of a backoff, or the next instant
+        before which a group was not to start."""
+        return self.backlog.next_wait_end(now)
 
     def snapshot(self) -> Snapshot:
         used_shapes = {row.shape_id for row in self.pending.values()}

@@ -40,6 +40,13 @@ class GroupPlace(Struct, frozen=True, kw_only=True):
     members: int
 
 
+class After(Struct, frozen=True, kw_only=True):
+    """A group that has to end first, and how: `ok`, `not_ok` or `any`."""
+
+    group: str
+    when: str
+
+
 class Recovery(Struct, frozen=True, kw_only=True):
     on_member_loss: str
     max_restarts: int
@@ -121,6 +128,8 @@ class Group(Struct, frozen=True, kw_only=True):
     recovery: Recovery
     preemptible: bool
     labels: dict[str, str]
+    after: list[After]
+    not_before_at: datetime | None
     allow_infeasible: bool
 
 

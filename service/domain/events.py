@@ -22,6 +22,8 @@ class Kind(StrEnum):
     HELD = "Held"
     RELEASED = "Released"
     RANGE_SPLIT = "RangeSplit"
+    DEPENDENCY_MET = "DependencyMet"
+    CHANGED = "Changed"
     MEMBER_ENDED = "MemberEnded"
     DISPATCH_REFUSED = "DispatchRefused"
     NODE_LOST = "NodeLost"
@@ -52,6 +54,8 @@ FEED: frozenset[Kind] = frozenset(
         Kind.HELD,
         Kind.RELEASED,
         Kind.RANGE_SPLIT,
+        Kind.DEPENDENCY_MET,
+        Kind.CHANGED,
     }
 )
 

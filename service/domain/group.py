@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from enum import StrEnum
 
+from service.domain.dependency import Dependency
 from service.domain.resources import Resources
 from service.domain.shape import RoleShape, Scheduling, Shape
 
@@ -60,7 +62,8 @@ class Recovery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSpec:
-    """A whole group. Times in seconds; `queue` is a queue's name."""
+    """A whole group. Times in seconds; `queue` is a queue's name. It may start once all of `after` have ended
+    as they should, and not before `not_before_at`."""
 
     name: str
     queue: str = "default"
@@ -75,6 +78,8 @@ class GroupSpec:
     recovery: Recovery = field(default_factory=Recovery)
     is_preemptible: bool = True
     labels: Mapping[str, str] = field(default_factory=dict)
+    after: tuple[Dependency, ...] = ()
+    not_before_at: datetime | None = None
     allows_infeasible: bool = False
 
     @property
@@ -101,6 +106,8 @@ class GroupSpec:
             and self.start_timeout_seconds == other.start_timeout_seconds
             and self.grace_seconds == other.grace_seconds
             and self.is_preemptible == other.is_preemptible
+            and self.after == other.after
+            and self.not_before_at == other.not_before_at
             and self.allows_infeasible == other.allows_infeasible
         )
 

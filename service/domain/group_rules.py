@@ -30,7 +30,13 @@ RESERVED_NAMES = frozenset(
 
 def broken_rules(spec: GroupSpec) -> tuple[FieldError, ...]:
     """Every rule of one group that `spec` breaks, whatever the cluster looks like."""
-    return (*_size_rules(spec), *_time_rules(spec), *_role_rules(spec), *_independent_rules(spec))
+    return (
+        *_size_rules(spec),
+        *_time_rules(spec),
+        *_after_rules(spec),
+        *_role_rules(spec),
+        *_independent_rules(spec),
+    )
 
 
 def broken_placement_rules(spec: GroupSpec, levels: Collection[str]) -> tuple[FieldError, ...]:
@@ -59,6 +65,19 @@ def _time_rules(spec: GroupSpec) -> Iterator[FieldError]:
     ):
         if seconds == 0:
             yield FieldError(field, f"{field} must be at least one second, or null for none")
+
+
+def _after_rules(spec: GroupSpec) -> Iterator[FieldError]:
+    seen = set()
+    for position, each in enumerate(spec.after):
+        if (each.group is None) is (each.batch_index is None):
+            yield FieldError(
+                f"after[{position}]", "names a group, or an earlier one of the batch by its batch_index"
+            )
+        elif (name := (each.group, each.batch_index)) in seen:
+            yield FieldError(f"after[{position}]", "names the same group as an entry before it")
+        else:
+            seen.add(name)
 
 
 def _role_rules(spec: GroupSpec) -> Iterator[FieldError]:

@@ -24,7 +24,7 @@ class Status(StrEnum):
 
 
 class Cause(StrEnum):
-    """Why a unit was evicted or failed. Only UserError counts against `max_restarts`."""
+    """Why a unit was evicted, failed or was cancelled. Only UserError counts against `max_restarts`."""
 
     USER_ERROR = "UserError"
     INFRASTRUCTURE = "Infrastructure"
@@ -32,6 +32,7 @@ class Cause(StrEnum):
     TIME_LIMIT = "TimeLimit"
     UNKNOWN = "Unknown"
     CANCELLED = "Cancelled"
+    DEPENDENCY_NEVER_MET = "DependencyNeverMet"
 
 
 #: The one table of edges. Evicting stores its target: Pending (next attempt), Failed or Cancelled.

@@ -181,6 +181,15 @@ def _turn(facts: Facts) -> str:
     return f"waits behind {named}, for the queue is strict" if named else "waits behind another group"
 
 
+def _after(facts: Facts) -> str:
+    ended = {"ok": "to succeed", "not_ok": "to fail"}.get(facts.scope.get("when", ""), "to end")
+    if not facts.holders:
+        return f"waits for other groups {ended}"
+    named = ", ".join(facts.holders[:_NAMED_HOLDERS])
+    more = len(facts.holders) - _NAMED_HOLDERS
+    return f"waits for {named}{f' and {more} more' if more > 0 else ''} {ended}"
+
+
 def _stopped(facts: Facts) -> str:
     return f"queue {facts.scope.get('queue', '')} is stopped"
 
@@ -195,7 +204,7 @@ _SENTENCES: Mapping[Code, Callable[[Facts], str]] = {
     Code.QUEUE_STOPPED: _stopped,
     Code.NO_MATCHING_FLAVOR: _no_flavor,
     Code.ON_HOLD: _plain("it is held"),
-    Code.DEPENDENCY_PENDING: _plain("waits for the end of another group"),
+    Code.DEPENDENCY_PENDING: _after,
     Code.BACKING_OFF: _plain("waits before its next attempt"),
     Code.DISPATCH_REFUSED: _plain("the launcher refused its start"),
     Code.QUOTA_EXCEEDED: _quota,

@@ -13,6 +13,7 @@ from service.domain.errors import Conflict, NotFound
 from service.domain.events import Event, Kind
 from service.domain.principal import Principal
 from service.domain.status import LIVE, Cause, Status
+from service.operations.dependencies import answer_dependents
 from service.operations.evict import evict_units
 from service.operations.read_groups import get_visible_group
 from service.operations.transactions import in_transaction
@@ -80,6 +81,7 @@ def _cancel(
     )
     if waiting:
         erase_secrets(conn, [group_id])
+        answer_dependents(conn, [group_id], now=now)
     return Cancelling(has_changed=bool(waiting or evicted.unit_ids), pool_ids=evicted.pool_ids)
 
 

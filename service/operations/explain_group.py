@@ -12,6 +12,7 @@ from redis import Redis
 from sqlalchemy import Connection, Engine
 
 from service.admission.plan import Blocker
+from service.domain.dependency import When
 from service.domain.principal import Principal
 from service.domain.reasons import Code, Reason, rank
 from service.domain.wording import message
@@ -24,6 +25,7 @@ from service.store.waiting_reads import (
     WaitingFacts,
     find_refused_end,
     get_waiting_facts,
+    list_open_dependencies,
     list_visible_holders,
 )
 
@@ -31,7 +33,8 @@ from service.store.waiting_reads import (
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     """`position` counts from 1 within the queue, `overall` over all queues; None if nothing waits, or
-    what waits may not be admitted now (held, backing off, queue stopped), or no cycle has seen it.
+    what waits may not be admitted now (held, waiting for another group or for an instant, queue stopped),
+    or no cycle has seen it.
     `as_of` and `cycle_id` name the cycle."""
 
     group: GroupRow
@@ -81,7 +84,8 @@ def explain_group(
         published = _published(redis, group)
         with inventory_errors():
             numbers = read_numbers(redis)
-        reasons = _reasons(group, facts, published=published, numbers=numbers)
+        awaited = list_open_dependencies(conn, group.id) if facts.open_dependencies else {}
+        reasons = _reasons(group, facts, awaited=awaited, published=published, numbers=numbers)
         hidden = _hidden_holders(conn, reasons, principal=principal)
         return Explanation(
             standing=_standing(conn, group, facts=facts, published=published, now=now),
@@ -100,10 +104,15 @@ def _reasons_of_end(conn: Connection, group: GroupRow) -> tuple[Reason, ...]:
 
 
 def _reasons(
-    group: GroupRow, facts: WaitingFacts, *, published: PublishedQueue | None, numbers: Mapping[str, int]
+    group: GroupRow,
+    facts: WaitingFacts,
+    *,
+    awaited: Mapping[When, tuple[str, ...]],
+    published: PublishedQueue | None,
+    numbers: Mapping[str, int],
 ) -> list[Reason]:
     """The group's own facts are of now, the rest of the last cycle; each code comes from one of them."""
-    own = list(_own_reasons(group, facts))
+    own = [*_own_reasons(group, facts), *_reasons_of_after(awaited), *_reasons_of_time(facts)]
     codes = {reason.code for reason in own}
     of_cycle = [
         reason for reason in _published_reasons(group, published, numbers=numbers) if reason.code not in codes
@@ -122,6 +131,28 @@ def _own_reasons(group: GroupRow, facts: WaitingFacts) -> Iterator[Reason]:
         yield Reason(code=code, message=message(code, scope=scope), scope=scope)
     if facts.is_held:
         yield Reason(code=Code.ON_HOLD, message=facts.message or message(Code.ON_HOLD))
+
+
+def _reasons_of_after(awaited: Mapping[When, tuple[str, ...]]) -> Iterator[Reason]:
+    for when, holders in awaited.items():
+        code, scope = Code.DEPENDENCY_PENDING, {"when": when.value}
+        yield Reason(
+            code=code,
+            message=message(code, scope=scope, holders=holders),
+            need=len(holders),
+            scope=scope,
+            holders=holders,
+        )
+
+
+def _reasons_of_time(facts: WaitingFacts) -> Iterator[Reason]:
+    if facts.not_before_at is not None:
+        until = facts.not_before_at.isoformat(timespec="seconds")
+        yield Reason(
+            code=Code.BACKING_OFF,
+            message=f"its owner does not want it to start before {until}",
+            scope={"until": until, "of": "not_before"},
+        )
     if facts.backoff_until is None:
         return
     until = facts.backoff_until.isoformat(timespec="seconds")
@@ -211,8 +242,7 @@ def _standing(
     published: PublishedQueue | None,
     now: datetime,
 ) -> Standing:
-    may_start = not (facts.is_held or facts.is_queue_stopped or facts.backoff_until)
-    position = published.position_of(group.id) if published and may_start else None
+    position = published.position_of(group.id) if published and facts.is_eligible else None
     return Standing(
         group=group,
         is_waiting=facts.rows > 0,

@@ -34,9 +34,9 @@ def _set_held(engine: Engine, public_id: UUID, *, is_held: bool, principal: Prin
             raise Conflict("The group has ended.")
         changing = [unit for unit in units if unit.is_held is not is_held]
         if is_held:
-            hold_units(conn, changing, message=f"held by {principal.user}")
+            hold_units(conn, changing, message=f"held by {principal.user}", now=now)
         else:
-            release_units(conn, changing)
+            release_units(conn, changing, now=now)
         add_events(
             conn,
             (

@@ -16,6 +16,7 @@ from sqlalchemy import Connection
 from service.domain.events import Event, Kind
 from service.domain.lifecycle.decisions import Advance, Evict, Recover, Succeed
 from service.domain.status import Cause, Status
+from service.operations.dependencies import answer_dependents
 from service.operations.dispatch import PoolFence
 from service.operations.pool_state import lost_note
 from service.operations.register_nodes import device_event
@@ -141,12 +142,14 @@ def commit_observations(fence: PoolFence, result: PassResult, *, now: datetime) 
                 send_member_ends(pipe, ends, now=now)
             if progress := _progress(result, decided, present=present):
                 send_progress(pipe, progress, now=now)
-            if releases:
-                send_releases(pipe, releases, now=now)
+            awaited = send_releases(pipe, releases, now=now) if releases else None
             if secret := {present[r.unit_id].group_id for r in releases if present[r.unit_id].has_secrets}:
                 send_erasure(pipe, secret)
             if events:
                 send_events(pipe, events)
+        # 5. Who waits for one of these ends.
+        if awaited is not None and (group_ids := [row[0] for row in awaited]):
+            answer_dependents(fence.conn, group_ids, now=now)
     return _recorded(result, decided, closed=closed)
 
 

@@ -16,6 +16,7 @@ from service.store.retention import (
     drop_events_of_no_group,
     drop_groups,
     drop_keys,
+    find_named_in_after,
     list_groups_by_age,
     lock_droppable,
 )
@@ -47,6 +48,8 @@ def drop_ended_groups(engine: Engine, *, after_id: int, kept: timedelta, now: da
         if not ids:
             return Dropped(groups=0, keys=0, last_id=None)
         droppable = lock_droppable(conn, ids, ended_before=ended_before, keys_before=keys_before)
+        for named in find_named_in_after(conn, droppable.keys()):
+            del droppable[named]
         drop_groups(conn, list(droppable))
         keys = drop_keys(conn, sorted(set(droppable.values())), keys_before=keys_before)
     return Dropped(groups=len(droppable), keys=keys, last_id=looked_at[-1].id)

@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import TypeAlias
 from uuid import UUID
 
 from uuid_utils.compat import uuid7
 
+from service.domain.dependency import Dependency
 from service.domain.errors import Conflict, MusterError
 from service.domain.group import GroupSpec
 from service.domain.principal import Principal
 from service.domain.shape import Shape
 from service.operations.configuration import Cluster
-from service.operations.submit_checks import find_broken, find_closed, find_misplaced
+from service.operations.submit_checks import (
+    find_broken,
+    find_closed,
+    find_late,
+    find_misplaced,
+    find_unknown,
+)
+from service.store.dependencies import NamedGroup
 from service.store.ground import Entry, Ground
 from service.store.groups import NewGroup
 from service.store.idempotency import KeyedGroups, SubmitKey
@@ -68,7 +76,9 @@ class Draft:
 
     def __post_init__(self) -> None:
         ask = self.submission
-        self.refusal = find_broken(ask.specs, is_batch=ask.is_batch)
+        self.refusal = find_broken(ask.specs, is_batch=ask.is_batch) or find_late(
+            ask.specs, is_batch=ask.is_batch
+        )
         self.public_ids = tuple(uuid7() for _ in ask.specs)
         shapes = shapes_of(ask.specs)
         self.shapes = tuple(shape for shape, _ in shapes)
@@ -104,14 +114,36 @@ class Draft:
         else:
             self.refusal = Conflict("This Idempotency-Key was used for another request; choose a new one.")
 
-    def check(self, ground: Ground, cluster: Cluster) -> None:
-        """Against queues and nodes as they are now."""
+    def named_groups(self) -> set[UUID]:
+        """The groups that these wait for, besides those of the request itself."""
+        return {each.group for spec in self.submission.specs for each in spec.after if each.group is not None}
+
+    def resolved(self, spec: GroupSpec) -> GroupSpec:
+        """The same, with each group that it waits for by its id."""
+        if all(each.batch_index is None for each in spec.after):
+            return spec
+        return replace(
+            spec,
+            after=tuple(
+                each
+                if each.batch_index is None
+                else Dependency(group=self.public_ids[each.batch_index], when=each.when)
+                for each in spec.after
+            ),
+        )
+
+    def check(self, ground: Ground, cluster: Cluster, named: Mapping[UUID, NamedGroup]) -> None:
+        """Against queues, nodes and groups as they are now."""
         specs, is_batch = self.submission.specs, self.submission.is_batch
         open_queues = {
             queue for queue in {spec.queue for spec in specs} if self.entry_of(queue) in ground.queues
         }
-        self.refusal = find_closed(specs, open_queues=open_queues, is_batch=is_batch) or find_misplaced(
-            specs, self.shapes, cluster=cluster, is_batch=is_batch
+        who = self.submission.principal
+        visible = {key for key, each in named.items() if who.may_see(tenant=each.tenant, owner=each.owner)}
+        self.refusal = (
+            find_closed(specs, open_queues=open_queues, is_batch=is_batch)
+            or find_unknown(specs, visible=visible, is_batch=is_batch)
+            or find_misplaced(specs, self.shapes, cluster=cluster, is_batch=is_batch)
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from uuid import UUID
 
 from sqlalchemy import Connection, Engine
 
@@ -13,8 +14,10 @@ from service.domain.principal import Principal
 from service.operations.configuration import Cluster, KnownConfiguration
 from service.operations.secret_box import SecretBox
 from service.operations.submission import Draft, Outcome, Submission, Submitted
+from service.operations.submit_after import add_dependencies, lock_named_groups
 from service.operations.submit_keys import settle_keys, take_first
 from service.points import reach
+from service.store.dependencies import NamedGroup
 from service.store.ground import Ground, read_ground
 from service.store.groups import NewGroup, insert_submitted
 from service.store.idempotency import KeyedGroups, KeyId, SubmitKey
@@ -75,14 +78,18 @@ def _write(
 ) -> None:
     # 1. The first request with a key has it, unless somebody else does.
     others = take_first(conn, drafts)
-    # 2. Repetitions and refusals.
+    # 2. Whom they wait for: none of these ends until the end of this.
+    named = lock_named_groups(conn, drafts)
+    # 3. Repetitions and refusals.
     cluster = configuration.at(ground.config_version, conn)
-    _decide(drafts, ground=ground, cluster=cluster, others=others)
+    _decide(drafts, ground=ground, cluster=cluster, named=named, others=others)
     settle_keys(conn, drafts, others=others)
-    # 3. What comes to be.
+    # 4. What comes to be.
     if made := [draft for draft in drafts if draft.comes_to_be]:
         _make_groups(made, ground=ground, shape_ids=_shape_ids(conn, made, known=ground.shapes), box=box)
         insert_submitted(conn, [group for draft in made for group in draft.groups])
+        # 5. Who waits for what has ended already.
+        add_dependencies(conn, made, named=named)
 
 
 def _look(conn: Connection, drafts: Sequence[Draft], *, lock_timeout: str) -> Ground:
@@ -97,7 +104,12 @@ def _look(conn: Connection, drafts: Sequence[Draft], *, lock_timeout: str) -> Gr
 
 
 def _decide(
-    drafts: Sequence[Draft], *, ground: Ground, cluster: Cluster, others: Mapping[KeyId, KeyedGroups]
+    drafts: Sequence[Draft],
+    *,
+    ground: Ground,
+    cluster: Cluster,
+    named: Mapping[UUID, NamedGroup],
+    others: Mapping[KeyId, KeyedGroups],
 ) -> None:
     """One after the other: a key stands for the first request with it that is not refused."""
     standing = dict(others)
@@ -106,7 +118,7 @@ def _decide(
         if first is not None:
             draft.repeat(first)
             continue
-        draft.check(ground, cluster)
+        draft.check(ground, cluster, named)
         if draft.comes_to_be and draft.keyed is not None:
             standing[draft.keyed.key.id] = draft.keyed
 
@@ -133,7 +145,7 @@ def _make_groups(
             NewGroup(
                 id=next(ids),
                 public_id=public_id,
-                spec=spec,
+                spec=draft.resolved(spec),
                 queue_id=ground.queues[draft.entry_of(spec.queue)],
                 shape_id=shape_ids[digest],
                 tenant=asked.principal.tenant,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import TypeVar
+from uuid import UUID
 
 from service.admission.feasibility import Shortfall
 from service.domain.errors import FieldError, InfeasibleRequest, InvalidRequest
@@ -48,6 +49,34 @@ def find_closed(
     def unknown(spec: GroupSpec) -> Iterator[FieldError]:
         if spec.queue not in open_queues:
             yield FieldError("queue", f"There is no queue {spec.queue!r} that this key may submit to.")
+
+    return _refusal(_each(specs, unknown, is_batch=is_batch))
+
+
+def find_late(specs: Sequence[GroupSpec], *, is_batch: bool) -> InvalidRequest | None:
+    """Entries of `after` that name a group of the batch which is not there before their own."""
+
+    def late(at: tuple[int, GroupSpec]) -> Iterator[FieldError]:
+        index, spec = at
+        for position, each in enumerate(spec.after):
+            if each.batch_index is not None and not (is_batch and each.batch_index < index):
+                words = "must be the index of an earlier group of the batch" if is_batch else "is for batches"
+                yield FieldError(f"after[{position}].batch_index", words)
+
+    if not any(spec.after for spec in specs):
+        return None
+    return _refusal(_each(list(enumerate(specs)), late, is_batch=is_batch))
+
+
+def find_unknown(
+    specs: Sequence[GroupSpec], *, visible: Collection[UUID], is_batch: bool
+) -> InvalidRequest | None:
+    """Groups in `after` that are not there, or that this key may not see: both look alike."""
+
+    def unknown(spec: GroupSpec) -> Iterator[FieldError]:
+        for position, each in enumerate(spec.after):
+            if each.group is not None and each.group not in visible:
+                yield FieldError(f"after[{position}].group", f"There is no group {each.group}.")
 
     return _refusal(_each(specs, unknown, is_batch=is_batch))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
+import psycopg
 from sqlalchemy import Connection, text
 
 from service.domain.status import Cause, Status
@@ -72,6 +73,7 @@ def set_evicting(conn: Connection, evictions: Sequence[EvictingUnit], *, now: da
             "restarts": [int(eviction.counts_restart) for eviction in evictions],
             "refusals": [int(eviction.counts_refusal) for eviction in evictions],
             "holds": [eviction.is_held for eviction in evictions],
+            "now": now,
         },
     )
 
@@ -92,10 +94,12 @@ def set_cancelling(conn: Connection, unit_ids: Sequence[int], *, message: str) -
     )
 
 
-def send_releases(pipe: Pipe, releases: Sequence[ReleasedUnit], *, now: datetime) -> None:
+def send_releases(
+    pipe: Pipe, releases: Sequence[ReleasedUnit], *, now: datetime
+) -> psycopg.RawCursor[tuple[int]]:
     """End the holds of locked, closed attempts, note each as one to be charged, and give each unit the
-    status that its end leads to."""
-    pipe.run(_RELEASE, json_rows(releases), now)
+    status that its end leads to. Answers the groups of units that ended for whose end somebody waits."""
+    return pipe.run(_RELEASE, json_rows(releases), now)
 
 
 _EVICT_ATTEMPTS = text("""
@@ -115,7 +119,8 @@ _EVICT_UNITS = text("""
     UPDATE units u
     SET status = 'Evicting', version = version + 1, restarts_used = u.restarts_used + v.restarts,
         refused_dispatches = CASE v.refusals WHEN 0 THEN 0 ELSE u.refused_dispatches + v.refusals END,
-        is_held = u.is_held OR v.held
+        is_held = u.is_held OR v.held,
+        held_at = CASE WHEN v.held AND NOT u.is_held THEN CAST(:now AS timestamptz) ELSE u.held_at END
     FROM unnest(CAST(:ids AS bigint[]), CAST(:restarts AS int[]), CAST(:refusals AS int[]),
                 CAST(:holds AS boolean[])) AS v (unit_id, restarts, refusals, held)
     WHERE u.id = v.unit_id
@@ -139,7 +144,9 @@ _RELEASE = compact("""
             attempt = CASE v.outcome WHEN 'Requeued' THEN u.attempt + 1 ELSE u.attempt END,
             ended_at = CASE v.outcome WHEN 'Requeued' THEN NULL ELSE v.ended_at END,
             admitted_at = CASE v.outcome WHEN 'Requeued' THEN NULL ELSE u.admitted_at END,
-            backoff_until = v.backoff_until, cause = v.cause, message = v.message
+            backoff_until = v.backoff_until, cause = v.cause, message = v.message,
+            waiting_since = CASE v.outcome WHEN 'Requeued' THEN GREATEST($2, v.backoff_until)
+                                           ELSE u.waiting_since END
         FROM v WHERE u.id = v.unit_id
     ), closed AS (
         INSERT INTO closed_attempts (unit_id, attempt, group_id, queue_id, generation, dispatches, places,
@@ -150,6 +157,10 @@ _RELEASE = compact("""
                gpus * GREATEST(0, extract(epoch FROM ended_at - admitted_at))
         FROM gone
         RETURNING unit_id, attempt
+    ), uncharged AS (
+        INSERT INTO uncharged_attempts (unit_id, attempt) SELECT unit_id, attempt FROM closed
     )
-    INSERT INTO uncharged_attempts (unit_id, attempt) SELECT unit_id, attempt FROM closed
+    SELECT DISTINCT v.unit_id >> 20 FROM v
+    WHERE v.outcome <> 'Requeued'
+      AND EXISTS (SELECT FROM group_dependencies d WHERE d.on_group_id = v.unit_id >> 20 AND d.met_at IS NULL)
 """)

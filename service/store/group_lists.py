@@ -88,14 +88,15 @@ def list_groups(
 
 
 def count_waiting_before(conn: Connection, group: GroupRow, *, now: datetime) -> int:
-    """Eligible groups of all queues that the next cycle considers before this one. A backoff that has
-    ended keeps nobody back, though its instant stays until the unit is admitted."""
+    """Eligible groups of all queues that the next cycle considers before this one. What has passed keeps
+    nobody back: the instant of a backoff stays until the unit is admitted."""
     count = conn.execute(
         text(
             "SELECT count(DISTINCT g.id) FROM units u JOIN groups g ON g.id = u.group_id"
             " JOIN queues q ON q.id = g.queue_id"
             " WHERE u.status = 'Pending' AND u.ended_at IS NULL AND NOT u.is_held AND q.stop = 'none'"
             " AND (u.backoff_until IS NULL OR u.backoff_until <= :now)"
+            " AND (g.not_before_at IS NULL OR g.not_before_at <= :now) AND u.open_dependencies IS NULL"
             " AND (-g.priority, g.submitted_at, g.id) < (-:priority, :submitted_at, :id)"
         ),
         {"priority": group.priority, "submitted_at": group.submitted_at, "id": group.id, "now": now},

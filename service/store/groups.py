@@ -39,9 +39,9 @@ _GROUP_COLUMNS = (
     "backoff_seconds",
     "seat_timeout_seconds",
     "is_preemptible",
+    "not_before_at",
     "labels",
 )
-#: What every new unit has a value for.
 UNIT_COLUMNS = (
     "id",
     "group_id",
@@ -54,6 +54,8 @@ UNIT_COLUMNS = (
     "restarts_used",
     "refused_dispatches",
     "failed_nodes",
+    "waiting_since",
+    "open_dependencies",
 )
 _SPEC_COLUMNS = ("group_id", "spec", "secrets")
 _EVENT_COLUMNS = ("is_feed", "at", "kind", "group_id", "unit_id", "attempt", "actor")
@@ -113,7 +115,7 @@ def _group_line(group: NewGroup) -> str:
         f"{spec.member_count}\t{_instant(group.submitted_at)}\t{_seconds(spec.time_limit_seconds)}\t"
         f"{_seconds(spec.start_timeout_seconds)}\t{spec.grace_seconds}\t{recovery.on_member_loss}\t"
         f"{recovery.max_restarts}\t{recovery.backoff_seconds}\t{recovery.seat_timeout_seconds}\t"
-        f"{spec.is_preemptible}\t{_labels(spec)}\n"
+        f"{spec.is_preemptible}\t{_instant_or_null(spec.not_before_at)}\t{_labels(spec)}\n"
     )
 
 
@@ -125,6 +127,10 @@ def _whose(tenant: str, owner: str) -> str:
 @functools.lru_cache(maxsize=256)
 def _instant(at: datetime) -> str:
     return at.isoformat()
+
+
+def _instant_or_null(at: datetime | None) -> str:
+    return NULL if at is None else _instant(at)
 
 
 def _seconds(value: int | None) -> str:
@@ -142,7 +148,16 @@ def _spec_lines(groups: Sequence[NewGroup]) -> Iterator[str]:
 
 
 def _unit_line(group: NewGroup) -> str:
-    return f"{group.unit_id}\t{group.id}\t0\t{group.last_index}\t{_PENDING}\t1\t1\tf\t0\t0\t{{}}\n"
+    return (
+        f"{group.unit_id}\t{group.id}\t0\t{group.last_index}\t{_PENDING}\t1\t1\tf\t0\t0\t{{}}\t"
+        f"{_waiting_since(group)}\t{len(group.spec.after) or NULL}\n"
+    )
+
+
+def _waiting_since(group: NewGroup) -> str:
+    """Null: since its submission."""
+    wanted = group.spec.not_before_at
+    return NULL if wanted is None or wanted <= group.submitted_at else _instant(wanted)
 
 
 def _event_line(group: NewGroup) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -39,6 +39,13 @@ def lock_droppable(
         {"ids": list(group_ids), "ended_before": ended_before, "keys_before": keys_before},
     )
     return {row.id: row.submitted_at for row in rows}
+
+
+def find_named_in_after(conn: Connection, group_ids: Collection[int]) -> frozenset[int]:
+    """Those of these locked groups that a group which has not ended names: in a later statement than the
+    one that locks them, for to name one takes a lock on it as well."""
+    rows = conn.execute(_NAMED, {"ids": list(group_ids)})
+    return frozenset(rows.scalars())
 
 
 def drop_groups(conn: Connection, group_ids: Sequence[int]) -> None:
@@ -79,6 +86,13 @@ _DROPPABLE = text("""
           AND g.public_id = ANY(k.group_ids))
     ORDER BY g.id
     FOR UPDATE SKIP LOCKED
+""")
+
+_NAMED = text("""
+    SELECT g.id FROM unnest(CAST(:ids AS bigint[])) AS g (id)
+    WHERE EXISTS (
+      SELECT FROM group_dependencies d JOIN units u ON u.group_id = d.group_id
+      WHERE d.on_group_id = g.id AND u.ended_at IS NULL)
 """)
 
 _DROP_KEYS = text("""

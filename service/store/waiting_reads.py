@@ -8,11 +8,14 @@ from datetime import datetime
 
 from sqlalchemy import Connection, text
 
+from service.domain.dependency import When
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingFacts:
     """Taken over the group's waiting rows. `is_held`: all of them are; `backoff_until`: all that are
-    not held wait for it; `refused_dispatches` and `message` are those of the first row."""
+    not held wait for it; `refused_dispatches` and `message` are those of the first row. `not_before_at` only
+    while it is to come. `open_dependencies`: so many other groups have to end first."""
 
     rows: int
     is_held: bool
@@ -20,6 +23,14 @@ class WaitingFacts:
     refused_dispatches: int
     message: str | None
     is_queue_stopped: bool
+    not_before_at: datetime | None
+    open_dependencies: int
+
+    @property
+    def is_eligible(self) -> bool:
+        """Whether something of the group that waits may be admitted now, if it finds its places."""
+        is_kept = self.is_held or self.is_queue_stopped or bool(self.open_dependencies)
+        return not (is_kept or self.backoff_until or self.not_before_at)
 
 
 def get_waiting_facts(conn: Connection, group_id: int, *, now: datetime) -> WaitingFacts:
@@ -31,7 +42,9 @@ def get_waiting_facts(conn: Connection, group_id: int, *, now: datetime) -> Wait
             " AS is_backing_off, min(u.backoff_until) FILTER (WHERE u.backoff_until > :now) AS backoff_until,"
             " (array_agg(u.refused_dispatches ORDER BY u.first_index))[1] AS refused_dispatches,"
             " (array_agg(u.message ORDER BY u.first_index))[1] AS message,"
-            " bool_or(q.stop <> 'none') AS is_queue_stopped"
+            " bool_or(q.stop <> 'none') AS is_queue_stopped,"
+            " max(g.not_before_at) FILTER (WHERE g.not_before_at > :now) AS not_before_at,"
+            " max(u.open_dependencies) AS open_dependencies"
             " FROM units u JOIN groups g ON g.id = u.group_id JOIN queues q ON q.id = g.queue_id"
             " WHERE u.group_id = :group_id AND u.status = 'Pending' AND u.ended_at IS NULL"
         ),
@@ -44,7 +57,23 @@ def get_waiting_facts(conn: Connection, group_id: int, *, now: datetime) -> Wait
         refused_dispatches=row.refused_dispatches or 0,
         message=row.message,
         is_queue_stopped=bool(row.is_queue_stopped),
+        not_before_at=row.not_before_at,
+        open_dependencies=row.open_dependencies or 0,
     )
+
+
+def list_open_dependencies(conn: Connection, group_id: int) -> dict[When, tuple[str, ...]]:
+    """The groups that have not ended as this one waits for, by how they have to."""
+    rows = conn.execute(
+        text(
+            "SELECT d.condition, array_agg(CAST(g.public_id AS text) ORDER BY g.id) AS groups"
+            " FROM group_dependencies d JOIN groups g ON g.id = d.on_group_id"
+            " WHERE d.group_id = :group_id AND d.met_at IS NULL GROUP BY d.condition"
+        ),
+        {"group_id": group_id},
+    )
+    found = {When(row.condition): tuple(row.groups) for row in rows}
+    return {when: found[when] for when in When if when in found}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -51,7 +51,7 @@ def cancel_waiting(conn: Connection, units: Sequence[LockedUnit], *, message: st
         conn,
         units,
         change="status = 'Cancelled', ended_at = :now, cause = :cause, message = :message,"
-        " is_held = false, backoff_until = NULL",
+        " is_held = false, held_at = NULL, backoff_until = NULL",
         values={"now": now, "cause": Cause.CANCELLED.value, "message": message},
     )
 
@@ -81,15 +81,27 @@ def cut_out_member(conn: Connection, unit: LockedUnit, *, member: int) -> tuple[
     return own, [row for row in rows if row is not own]
 
 
-def hold_units(conn: Connection, units: Sequence[LockedUnit], *, message: str) -> None:
+def hold_units(conn: Connection, units: Sequence[LockedUnit], *, message: str, now: datetime) -> None:
     """Keep these locked units from being admitted until they are released."""
-    _update(conn, units, change="is_held = true, message = :message", values={"message": message})
+    change = "is_held = true, held_at = :now, message = :message"
+    _update(conn, units, change=change, values={"message": message, "now": now})
 
 
-def release_units(conn: Connection, units: Sequence[LockedUnit]) -> None:
+def release_units(conn: Connection, units: Sequence[LockedUnit], *, now: datetime) -> None:
     """Let these locked units be admitted again. What held them is looked into: the nodes that failed
-    them before count no more."""
-    _update(conn, units, change="is_held = false, message = NULL, failed_nodes = '{}'", values={})
+    them before count no more. The time for which they were held is no waiting: what they had waited before
+    counts on."""
+    change = f"is_held = false, held_at = NULL, message = NULL, failed_nodes = '{{}}', {_WAITED_BEFORE}"
+    _update(conn, units, change=change, values={"now": now})
+
+
+#: From when it was held, or began to wait in the middle of that, until now.
+_WAITED_BEFORE = """
+waiting_since = CASE WHEN u.held_at IS NULL OR u.status <> 'Pending' THEN u.waiting_since ELSE (
+  SELECT w.since + GREATEST(interval '0', CAST(:now AS timestamptz) - GREATEST(u.held_at, w.since))
+  FROM (SELECT COALESCE(u.waiting_since, g.submitted_at) FROM groups g WHERE g.id = u.group_id) AS w (since)
+) END
+"""
 
 
 def _copy_range(conn: Connection, unit: LockedUnit, *, pieces: Sequence[tuple[int, int]]) -> None:
@@ -99,10 +111,12 @@ def _copy_range(conn: Connection, unit: LockedUnit, *, pieces: Sequence[tuple[in
     conn.execute(
         text(
             "INSERT INTO units (id, group_id, first_index, last_index, status, attempt, version, is_held,"
-            " restarts_used, refused_dispatches, failed_nodes, backoff_until, cause, message)"
+            " restarts_used, refused_dispatches, failed_nodes, backoff_until, waiting_since, held_at,"
+            " open_dependencies, has_never_run, preempted_at, cause, message)"
             " SELECT (u.group_id << 20) | p.last_index, u.group_id, p.first_index, p.last_index, u.status,"
             " u.attempt, 1, u.is_held, u.restarts_used, u.refused_dispatches, u.failed_nodes,"
-            " u.backoff_until, u.cause, u.message"
+            " u.backoff_until, u.waiting_since, u.held_at, u.open_dependencies, u.has_never_run,"
+            " u.preempted_at, u.cause, u.message"
             " FROM units u,"
             " unnest(CAST(:firsts AS int[]), CAST(:lasts AS int[])) AS p (first_index, last_index)"
             " WHERE u.id = :id"

@@ -60,7 +60,6 @@ NOT_BUILT = frozenset(
         "fair_share_preemption",
         "backfill",
         "guard",
-        "dependencies",
         "dry_run",
     ]
 )

@@ -50,7 +50,8 @@ class Submits:
                     key=submit_key(idempotency_key, body, principal=request.user, box=parts.box),
                 )
             )
-        if submitted.is_repeated:
+        # What a group waits for may have ended, and with it the group.
+        if submitted.is_repeated or submitted.groups[0].spec.after:
             answer = await sync_to_thread(answer_of, submitted.public_ids[0], parts, request.user)
         else:
             answer = group_answer(detail_of_new(submitted.groups[0]), None)

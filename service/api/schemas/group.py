@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Annotated, Any, Literal, TypeAlias
+from uuid import UUID
 
 from msgspec import Meta, field
 
 from service.api.patterns import LABEL, LINE, NO_NUL, NO_NUL_LINES, VARIABLE
 from service.api.wire import Cpus, Duration, LongText, MemoryGib, Name, RequestStruct, ShortText
+from service.domain.dependency import When
 from service.domain.group import OnMemberLoss
 from service.domain.resources import MAX_GPUS_PER_MEMBER
 from service.domain.shape import Scheduling
 from service.domain.unit import MAX_MEMBERS
+
+#: So many groups may be sent at once.
+MAX_BATCH = 10_000
 
 Count: TypeAlias = Annotated[int, Meta(ge=1, le=MAX_MEMBERS)]
 Gpus: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_GPUS_PER_MEMBER)]
@@ -81,9 +87,20 @@ class CheckpointRequest(RequestStruct, frozen=True, kw_only=True):
     grace: Duration = "30s"
 
 
+class AfterRequest(RequestStruct, frozen=True, kw_only=True):
+    """Start only when another group has ended: `ok` is Succeeded, `not_ok` is Failed, `any` is in whatever
+    way; all of a group counts. The other is there already, or, in a batch, an earlier group of the same
+    batch, named by its index."""
+
+    group: UUID | None = None
+    batch_index: Annotated[int, Meta(ge=0, lt=MAX_BATCH)] | None = None
+    when: When = When.OK
+
+
 class GroupRequest(RequestStruct, frozen=True, kw_only=True):
     """A group. With `roles`, or in the short form, where `members`, `gpus`, `command` and the
-    other fields of a role at the top level make one role named `worker`."""
+    other fields of a role at the top level make one role named `worker`. It does not start before
+    `not_before`, an instant with its zone."""
 
     name: Line
     queue: Annotated[str, Meta(min_length=1, max_length=63, pattern=NO_NUL_LINES)] = "default"
@@ -111,11 +128,12 @@ class GroupRequest(RequestStruct, frozen=True, kw_only=True):
     checkpoint: CheckpointRequest = CheckpointRequest()
     preemptible: bool = True
     labels: Labels = field(default_factory=dict)
-    after: Annotated[list[dict[str, Any]], Meta(max_length=256)] = field(default_factory=list)
+    after: Annotated[list[AfterRequest], Meta(max_length=256)] = field(default_factory=list)
+    not_before: Annotated[datetime, Meta(tz=True)] | None = None
     allow_infeasible: bool = False
 
 
 class BatchRequest(RequestStruct, frozen=True, kw_only=True):
     """Groups that are taken together or not at all; their order is the order of submission."""
 
-    groups: Annotated[list[GroupRequest], Meta(min_length=1, max_length=10_000)]
+    groups: Annotated[list[GroupRequest], Meta(min_length=1, max_length=MAX_BATCH)]

@@ -51,6 +51,13 @@ class PlaceAnswer(AnswerStruct, frozen=True, kw_only=True):
     members: int
 
 
+class AfterAnswer(AnswerStruct, frozen=True, kw_only=True):
+    """A group that has to end, and how."""
+
+    group: UUID
+    when: str
+
+
 class RecoveryAnswer(AnswerStruct, frozen=True, kw_only=True):
     on_member_loss: str
     max_restarts: int
@@ -103,6 +110,8 @@ class GroupAnswer(AnswerStruct, frozen=True, kw_only=True):
     recovery: RecoveryAnswer
     preemptible: bool
     labels: dict[str, str]
+    after: list[AfterAnswer]
+    not_before_at: datetime | None
     allow_infeasible: bool
 
 
@@ -183,6 +192,12 @@ def group_answer(detail: GroupDetail, position: int | None) -> GroupAnswer:
         recovery=_recovery_answer(spec.recovery),
         preemptible=spec.is_preemptible,
         labels=dict(group.labels),
+        after=[
+            AfterAnswer(group=each.group, when=each.when.value)
+            for each in spec.after
+            if each.group is not None
+        ],
+        not_before_at=spec.not_before_at,
         allow_infeasible=spec.allows_infeasible,
     )
 

@@ -5,11 +5,19 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 
 import msgspec
 
-from service.api.schemas.group import GroupRequest, RecoveryRequest, RequestsRequest, RoleRequest
+from service.api.schemas.group import (
+    AfterRequest,
+    GroupRequest,
+    RecoveryRequest,
+    RequestsRequest,
+    RoleRequest,
+)
 from service.api.wire import cpus_milli_of, memory_mib_of, seconds_of
+from service.domain.dependency import Dependency
 from service.domain.errors import FieldError, InvalidRequest, UnsupportedField
 from service.domain.group import GroupSpec, OnMemberLoss, Recovery, Role
 from service.domain.resources import Resources
@@ -17,6 +25,7 @@ from service.domain.resources import Resources
 #: Fields of a role that the short form has at the top level, under their own names.
 _OF_A_ROLE = ("gpu", "node_labels", "command", "workdir", "image", "env", "secrets", "ready")
 _OF_REQUESTS = ("gpus", "cpus", "memory_gib")
+_YEARS = (1970, 2999)
 _LOSSES = frozenset(loss.value for loss in OnMemberLoss)
 
 
@@ -62,6 +71,8 @@ def read_group(request: GroupRequest) -> GroupSpec:
         grace_seconds=seconds_of(request.checkpoint.grace, field="checkpoint.grace"),
         recovery=_recovery(request.recovery),
         labels=request.labels,
+        after=tuple(_dependency(each) for each in request.after),
+        not_before_at=_not_before(request.not_before),
         allows_infeasible=request.allow_infeasible,
     )
 
@@ -96,8 +107,6 @@ def _unsupported(request: GroupRequest, roles: Sequence[RoleRequest]) -> Iterato
 def _not_yet(request: GroupRequest, roles: Sequence[RoleRequest]) -> Iterator[str]:
     if request.elastic is not None:
         yield "elastic"
-    if request.after:
-        yield "after"
     if request.stall_timeout is not None:
         yield "stall_timeout"
     if not request.preemptible:
@@ -145,6 +154,20 @@ def _resources(requests: RequestsRequest) -> Resources:
         cpus_milli=cpus_milli_of(share if requests.cpus is None else requests.cpus),
         memory_mib=memory_mib_of(share if requests.memory_gib is None else requests.memory_gib),
     )
+
+
+def _dependency(after: AfterRequest) -> Dependency:
+    return Dependency(group=after.group, batch_index=after.batch_index, when=after.when)
+
+
+def _not_before(at: datetime | None) -> datetime | None:
+    """In UTC. Refused where a calendar of another zone may have no such year."""
+    if at is None:
+        return None
+    if not _YEARS[0] <= at.year <= _YEARS[1]:
+        message = f"Must be in the years {_YEARS[0]} to {_YEARS[1]}."
+        raise InvalidRequest(f"not_before: {message}", errors=[FieldError("not_before", message)])
+    return at.astimezone(UTC)
 
 
 @functools.lru_cache(maxsize=1024)

@@ -91,6 +91,8 @@ def _facts(group: Group, now: datetime, *, is_short: bool) -> Iterator[tuple[str
         ("topology", f"within one {group.topology_required}" if group.topology_required else ""),
         ("limits", _limits(group)),
         ("recovery", _recovery(group)),
+        ("after", ", ".join(f"{each.group} ({each.when})" for each in group.after)),
+        ("not before", instant(group.not_before_at) if group.not_before_at else ""),
         ("labels", ", ".join(f"{name}={value}" for name, value in group.labels.items())),
         ("submitted", at(group.submitted_at)),
         ("admitted", at(group.admitted_at)),

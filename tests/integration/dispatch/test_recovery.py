@@ -205,7 +205,7 @@ def test_a_release_forgets_the_nodes_that_led_to_the_hold(site: Site) -> None:
         conn.exec_driver_sql(
             "UPDATE units SET status = 'Pending', is_held = true, failed_nodes = '{9001,9002,9003}'"
         )
-        release_units(conn, lock_group_units(conn, unit.group_id))
+        release_units(conn, lock_group_units(conn, unit.group_id), now=site.clock.now())
         conn.exec_driver_sql("UPDATE units SET status = 'Admitted'")
     site.pass_at(1)
 
