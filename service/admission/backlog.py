@@ -38,6 +38,8 @@ class Backlog:
         self.queues_of: dict[int, set[int]] = {}
         self.revisions: dict[int, int] = {}
         self.class_revisions: dict[int, int] = {}
+        #: The first row of each class of a queue, sorted.
+        self.heads_in: dict[int, list[Key]] = {}
         self._keys: dict[int, Key] = {}
         self._waits: list[tuple[datetime, int]] = []
 
@@ -78,12 +80,14 @@ class Backlog:
             insort(self.shapes_in.setdefault(queue_id, []), shape_id)
             self.queues_of.setdefault(shape_id, set()).add(queue_id)
             self.class_revisions[queue_id] = self.class_revisions.get(queue_id, 0) + 1
+        before = rows[0] if rows else None
         if len(keys) > _BULK:
             rows.extend(keys)
             rows.sort()
         else:
             for key in keys:
                 insort(rows, key)
+        self._move_head(queue_id, before, rows[0])
 
     def _remove(self, unit_ids: Iterable[int]) -> None:
         by_queue: dict[int, list[Key]] = {}
@@ -94,7 +98,9 @@ class Backlog:
             key = self._keys.pop(unit_id)
             by_queue.setdefault(row.queue_id, []).append(key)
             rows = self.classes[row.queue_id, row.shape_id]
+            before = rows[0]
             del rows[bisect_left(rows, key)]
+            self._move_head(row.queue_id, before, rows[0] if rows else None)
             if not rows:
                 self._drop_class(row.queue_id, row.shape_id)
             if (until := waits_until(row)) is not None:
@@ -105,6 +111,16 @@ class Backlog:
             if not self.lines[queue_id]:
                 del self.lines[queue_id]
 
+    def _move_head(self, queue_id: int, before: Key | None, after: Key | None) -> None:
+        """The first row of a class of the queue was one and is another, or none."""
+        if before == after:
+            return
+        heads = self.heads_in.setdefault(queue_id, [])
+        if before is not None:
+            del heads[bisect_left(heads, before)]
+        if after is not None:
+            insort(heads, after)
+
     def _drop_class(self, queue_id: int, shape_id: int) -> None:
         del self.classes[queue_id, shape_id]
         shapes, queues = self.shapes_in[queue_id], self.queues_of[shape_id]
@@ -112,6 +128,6 @@ class Backlog:
         queues.discard(queue_id)
         self.class_revisions[queue_id] += 1
         if not shapes:
-            del self.shapes_in[queue_id]
+            del self.shapes_in[queue_id], self.heads_in[queue_id]
         if not queues:
             del self.queues_of[shape_id]

@@ -50,10 +50,10 @@ def plan_cycle(
         fitter = Fitter(world.capacity, world.shapes, quota)
         # 2. Claims: those whose units may still start are kept.
         claims = ClaimBook(world, now)
-        # 3. Order: the heads of all classes, best first. Nobody is tried whom nothing has become free
+        # 3. Order: whose turn it is, and its best row. Nobody is tried whom nothing has become free
         #    for since it was tried last.
         hopeless = {shape_id for shape_id in world.backlog.queues_of if fitter.has_missed(shape_id)}
-        heads = Heads(world.backlog, world.configuration, now=now, without=without, hopeless=hopeless)
+        heads = Heads(world, query_of=fitter.query, now=now, without=without, hopeless=hopeless)
         # 4. Fit: quota, then places, taking them as it goes.
         outcome = _fit_in_order(world, heads, fitter=fitter, claims=claims)
         # 5. Explain: everyone who was left out.
@@ -79,23 +79,20 @@ def _fit_in_order(world: World, heads: Heads, *, fitter: Fitter, claims: ClaimBo
     what it claims is not there for those behind it."""
     outcome = Outcome()
     while head := heads.pop():
-        key, class_id, _ = head
-        queue_id, shape_id = class_id
-        if queue_id in outcome.holding:
-            continue
-        row = world.pending[key[4]]
-        before = len(fitter.admissions)
-        left = fitter.fit(row)
-        if len(fitter.admissions) > before:
+        queue_id, shape_id = head.class_id
+        row = world.pending[head.key[4]]
+        fitted = fitter.fit(row, most=head.most, is_within=head.is_within)
+        if fitted.placed:
             claims.end(row.id)
-        if left == 0:
+        if not fitted.left:
             outcome.finished.add(row.id)
-            heads.push_next(head)
+        if heads.go_on(head, placed=fitted.placed, left=fitted.left):
             continue
-        outcome.blocked.add(class_id)
+        outcome.blocked.add(head.class_id)
         queue = world.configuration.queues[queue_id]
         if queue.order is Order.STRICT and world.feasibility.fits(
             shape_id, world.shapes[shape_id], world.quota, queue_id
         ):
-            outcome.holding[queue_id] = key
+            outcome.holding[queue_id] = head.key
+            heads.close(queue_id)
     return outcome

@@ -4,6 +4,7 @@ behind see what is left."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import NamedTuple
 
 from service.admission.capacity import Capacity
 from service.admission.holds import Taken, taken_by
@@ -18,6 +19,13 @@ from service.domain.shape import Shape, usage_of
 from service.domain.unit import unit_id
 
 
+class Fitted(NamedTuple):
+    """How many members of a row (1 for a gang) were placed, and how many still wait."""
+
+    placed: int
+    left: int
+
+
 class Fitter:
     """Admissions of one cycle. A shape that found no place in it is not tried again, for any
     queue: resources only shrink within a cycle."""
@@ -27,21 +35,28 @@ class Fitter:
         self._shapes = shapes
         self._quota = quota
         self._misses: set[int] = set()
+        #: How many members of a row have been admitted in this cycle.
+        self._placed: dict[int, int] = {}
         self.admissions: list[Admission] = []
 
     def query(self, shape_id: int) -> ShapeQuery:
         return self._capacity.query(shape_id, self._shapes[shape_id])
 
-    def fit(self, row: PendingUnit) -> int:
-        """Admit what fits of the row: a gang whole, of a range as many as fit, lowest index first.
-        Returns how many members of the range (1 for a gang) still wait."""
-        query = self.query(row.shape_id)
-        want = 1 if query.shape.is_gang else row.last_index - row.first_index + 1
-        if self.has_missed(row.shape_id) or self._quota.exceeded(row.queue_id, query):
-            return want
-        if query.shape.is_gang:
-            return want - self._fit_gang(row, query)
-        return want - self._fit_members(row, query, want)
+    def fit(self, row: PendingUnit, *, most: int | None = None, is_within: bool = False) -> Fitted:
+        """Admit what fits of the row: a gang whole, of a range as many as fit (no more than `most`), lowest
+        index first. `is_within`: only on models of which the queue has nominal quota left."""
+        query, before = self.query(row.shape_id), self._placed.get(row.id, 0)
+        want = 1 if query.shape.is_gang else row.last_index - row.first_index + 1 - before
+        placed = 0
+        if not self.has_missed(row.shape_id) and not self._quota.exceeded(row.queue_id, query):
+            caps = self._quota.caps(row.queue_id, query, is_within=is_within)
+            if query.shape.is_gang:
+                placed = self._fit_gang(row, query, caps)
+            else:
+                least = want if most is None else min(want, most)
+                placed = self._fit_members(row, query, want=least, caps=caps)
+        self._placed[row.id] = before + placed
+        return Fitted(placed, want - placed)
 
     def has_missed(self, shape_id: int) -> bool:
         """Whether the shape is known to find no place, whatever the quota."""
@@ -67,8 +82,7 @@ class Fitter:
             self._misses.add(shape_id)
         return not has_place
 
-    def _fit_gang(self, row: PendingUnit, query: ShapeQuery) -> int:
-        caps = self._quota.caps(row.queue_id, query)
+    def _fit_gang(self, row: PendingUnit, query: ShapeQuery, caps: Mapping[str, int]) -> int:
         shares = place_gang(self._capacity, query, caps=caps, avoided=row.avoided_nodes)
         if shares is None:
             if all(cap >= query.total.gpus for cap in caps.values()):
@@ -86,11 +100,10 @@ class Fitter:
         self._admit(row, 0, places=places, taken=taken, usage=usage_of(query.shape, models))
         return 1
 
-    def _fit_members(self, row: PendingUnit, query: ShapeQuery, want: int) -> int:
-        caps = self._quota.caps(row.queue_id, query)
+    def _fit_members(self, row: PendingUnit, query: ShapeQuery, *, want: int, caps: Mapping[str, int]) -> int:
         within = self._quota.members_within(row.queue_id, query, want)
         shares = place_members(self._capacity, query, caps=caps, want=within, avoided=row.avoided_nodes)
-        index = row.first_index
+        first = index = row.first_index + self._placed.get(row.id, 0)
         for share in shares:
             self._capacity.take(Taken(share.node_id, share.devices, share.cpus_milli, share.memory_mib))
             gpus = {} if share.model == NO_MODEL else {share.model: share.gpus}
@@ -99,7 +112,7 @@ class Fitter:
                 places = (Place(index, 0, share.node_id, devices),)
                 self._admit(row, index, places=places, taken=taken_by(places, query.shape), usage=usage)
                 index += 1
-        placed = index - row.first_index
+        placed = index - first
         if placed < within and all(cap >= query.total.gpus * within for cap in caps.values()):
             self._miss(row.shape_id, query)
         return placed

@@ -50,9 +50,14 @@ class QuotaBook:
             self.tree.refund(*self._charged.pop())
         self._rooms.clear()
 
-    def caps(self, queue_id: int, query: ShapeQuery) -> dict[str, int]:
-        """GPUs by model that the queue may still take, for models that its quota bounds."""
+    def caps(self, queue_id: int, query: ShapeQuery, *, is_within: bool = False) -> dict[str, int]:
+        """GPUs by model that the queue may still take, for models that its quota bounds; `is_within`: of
+        its own nominal quota."""
         rooms = {model: self.headroom(queue_id, model) for model in query.models}
+        if is_within:
+            for model, room in rooms.items():
+                own = self.tree.own_room(queue_id, model)
+                rooms[model] = own if room is None else min(own, room)
         return {model: room for model, room in rooms.items() if room is not None}
 
     def exceeded(self, queue_id: int, query: ShapeQuery) -> tuple[str, ...]:

@@ -111,6 +111,11 @@ class QuotaTree:
             if amount and node.counts(resource)
         )
 
+    def own_room(self, queue_id: int, resource: str) -> int:
+        """What is left of its own nominal quota, whatever others have borrowed of it."""
+        node = self.queues[queue_id]
+        return max(0, node.nominal.get(resource, 0) - node.held.get(resource, 0))
+
     def excess(self, queue_id: int, resource: str) -> int:
         """How much the queue holds above its own nominal quota, 0 where it has none."""
         node = self.queues[queue_id]
