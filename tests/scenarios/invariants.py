@@ -102,7 +102,20 @@ def queues_keep_their_limits(stage: Stage) -> None:
                 assert amounts[flavor] <= ceiling or not grew, (
                     f"{queue}: {amounts[flavor]} of {ceiling} {flavor}"
                 )
+    cohorts_keep_their_quota(stage, used)
     stage.used_before = used
+
+
+def cohorts_keep_their_quota(stage: Stage, used: dict[str, Counter[str]]) -> None:
+    """Together the queues of a cohort hold at most the sum of their nominal quotas."""
+    for cohort, queues in stage.cohorts().items():
+        nominal: Counter[str] = Counter()
+        for queue in queues:
+            nominal.update(stage.queue_answer(queue)["nominal_quota"])
+        for flavor in stage.flavors():
+            now = sum(used.get(queue, Counter())[flavor] for queue in queues)
+            before = sum(stage.used_before.get(queue, Counter())[flavor] for queue in queues)
+            assert now <= max(before, nominal[flavor]), f"{cohort}: {now} of {nominal[flavor]} {flavor}"
 
 
 def nodes_are_not_overrun(stage: Stage) -> None:

@@ -388,15 +388,22 @@ class Stage:
         """The most that a queue may hold by flavor, by its own answer."""
         answer = self.queue_answer(queue)
         nominal, limit = answer["nominal_quota"], answer["limit"]
-        return {
-            flavor: min(
-                bound
-                for bound in (None if nominal is None else nominal.get(flavor, 0), limit.get(flavor))
-                if bound is not None
-            )
-            for flavor in self.flavors()
-            if nominal is not None or flavor in limit
-        }
+        borrowing = answer["borrowing_limit"] if answer["cohort"] else dict.fromkeys(self.flavors(), 0)
+        bounds: dict[str, list[float]] = {flavor: [] for flavor in self.flavors()}
+        for flavor, own in bounds.items():
+            if nominal is not None and flavor in borrowing:
+                own.append(nominal.get(flavor, 0) + borrowing[flavor])
+            if flavor in limit:
+                own.append(limit[flavor])
+        return {flavor: min(own) for flavor, own in bounds.items() if own}
+
+    def cohorts(self) -> dict[str, list[str]]:
+        """The queues of each cohort of the file."""
+        members: dict[str, list[str]] = {}
+        for queue in self.scenario.body["queues"]:
+            if "cohort" in queue:
+                members.setdefault(queue["cohort"], []).append(queue["name"])
+        return members
 
     # ------------------------------------------------------------------ the ledger
     def _ledger(self) -> LedgerState:
