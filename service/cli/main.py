@@ -29,6 +29,7 @@ COMMANDS = {
     "cancel": f"{_COMMANDS}.cancel:cancel",
     "hold": f"{_COMMANDS}.hold:hold",
     "release": f"{_COMMANDS}.hold:release",
+    "update": f"{_COMMANDS}.update:update",
     "queues": f"{_COMMANDS}.queues:queues",
     "nodes": f"{_COMMANDS}.nodes:nodes",
     "keys": f"{_COMMANDS}.keys:keys",
@@ -52,7 +53,10 @@ click.rich_click.COMMAND_GROUPS = {
     "muster": [
         {
             "name": "Groups",
-            "commands": ["submit", "run", "list", "show", "why", "logs", "cancel", "hold", "release"],
+            "commands": [
+                *("submit", "run", "list", "show", "why", "logs"),
+                *("cancel", "hold", "release", "update"),
+            ],
         },
         {"name": "Queues, nodes and keys", "commands": ["queues", "nodes", "inventory", "audit", "keys"]},
         {

@@ -130,6 +130,11 @@ class Client:
         """End the group. What runs has its grace; repeating it changes nothing."""
         return self._ask("DELETE", _path(group_id), Group)
 
+    def update(self, group_id: str, changes: Mapping[str, Any]) -> Group:
+        """Change `priority`, `time_limit` (None: no limit) or `labels` (all of them) of a group that has not
+        ended."""
+        return self._ask("PATCH", _path(group_id), Group, body=dict(changes))
+
     def hold(self, group_id: str) -> Group:
         """Admit nothing of the group until `release`; what runs of it goes on."""
         return self._ask("POST", f"{_path(group_id)}/hold", Group)

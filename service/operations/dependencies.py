@@ -9,6 +9,7 @@ from sqlalchemy import Connection
 
 from service.domain.events import Event, Kind
 from service.domain.status import Cause, Status
+from service.points import reach
 from service.store.dependencies import (
     ChangedRow,
     Dependents,
@@ -42,6 +43,7 @@ def answer_dependents(conn: Connection, group_ids: Collection[int], *, now: date
     met = set_met(conn, all_ended, group_ids=dependents.met, now=now) if dependents.met else []
     add_events(conn, _cancelled_events(cancelled, dependents.never, now=now))
     add_events(conn, _met_events(met, now=now))
+    reach("store.dependents-answered")
     return bool(cancelled or met)
 
 

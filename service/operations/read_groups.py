@@ -104,6 +104,8 @@ def detail_of_new(group: NewGroup) -> GroupDetail:
             scheduling=spec.scheduling,
             member_count=spec.member_count,
             submitted_at=group.submitted_at,
+            time_limit_seconds=spec.time_limit_seconds,
+            grace_seconds=spec.grace_seconds,
             labels=spec.labels,
         ),
         units=units_of_new(group.last_index + 1),

@@ -132,7 +132,7 @@ class Draft:
             ),
         )
 
-    def check(self, ground: Ground, cluster: Cluster, named: Mapping[UUID, NamedGroup]) -> None:
+    def check(self, ground: Ground, cluster: Cluster, *, named: Mapping[UUID, NamedGroup]) -> None:
         """Against queues, nodes and groups as they are now."""
         specs, is_batch = self.submission.specs, self.submission.is_batch
         open_queues = {

@@ -118,7 +118,7 @@ def _decide(
         if first is not None:
             draft.repeat(first)
             continue
-        draft.check(ground, cluster, named)
+        draft.check(ground, cluster, named=named)
         if draft.comes_to_be and draft.keyed is not None:
             standing[draft.keyed.key.id] = draft.keyed
 

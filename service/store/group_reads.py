@@ -15,13 +15,13 @@ from service.domain.status import Status, group_status
 
 GROUP_COLUMNS = (
     "g.id, g.public_id, g.name, g.queue_id, q.name AS queue, g.shape_id, g.tenant, g.owner, g.priority,"
-    " g.scheduling, g.member_count, g.submitted_at, g.labels"
+    " g.scheduling, g.member_count, g.submitted_at, g.time_limit_seconds, g.grace_seconds, g.labels"
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupRow:
-    """A group as it was submitted. `id` is internal, `public_id` is what users know."""
+    """A group as it was submitted, and changed since. `id` is internal, `public_id` is what users know."""
 
     id: int
     public_id: UUID
@@ -35,6 +35,8 @@ class GroupRow:
     scheduling: Scheduling
     member_count: int
     submitted_at: datetime
+    time_limit_seconds: int | None
+    grace_seconds: int
     labels: Mapping[str, str]
 
     @property

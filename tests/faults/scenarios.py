@@ -217,6 +217,24 @@ def a_group_is_released(strike: Strike) -> None:
     _insist(lambda: strike.trial.client.release(group))
 
 
+@reaches("api.group-changed")
+def a_group_is_changed(strike: Strike) -> None:
+    group = _submit_what_waits(strike)
+    strike.arm()
+    _insist(lambda: strike.trial.client.update(group, {"priority": 5}))
+
+
+@reaches("store.dependents-answered")
+def a_group_ends_for_which_others_wait(strike: Strike) -> None:
+    """Who ends it is killed when the answers are written and not committed."""
+    trial = strike.trial
+    first = trial.submit(trial.journal.gang(1, seconds=2, name="first"))
+    for when, end in (("ok", "Succeeded"), ("any", "Succeeded"), ("not_ok", "Cancelled")):
+        body = trial.journal.gang(1, name=f"after-{when}")
+        trial.submit(body | {"after": [{"group": first, "when": when}]}, end)
+    strike.arm()
+
+
 def _submit_what_waits(strike: Strike) -> str:
     """A gang that does not fit beside the one that runs across the fault. Others wait behind it, so it is
     cancelled in the end."""

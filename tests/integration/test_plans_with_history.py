@@ -65,6 +65,8 @@ def last_group() -> GroupRow:
         scheduling=Scheduling.GANG,
         member_count=1,
         submitted_at=datetime(2027, 1, 1, tzinfo=UTC),
+        time_limit_seconds=None,
+        grace_seconds=0,
         labels={},
     )
 

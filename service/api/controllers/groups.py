@@ -1,23 +1,26 @@
-"""/v1/groups: submit (see submits), list, read, cancel, hold."""
+"""/v1/groups: submit (see submits), list, read, change, cancel, hold."""
 
 from __future__ import annotations
 
 from typing import Annotated
 
-from litestar import Controller, delete, get, post
-from litestar.params import FromPath, FromQuery, QueryParameter
+from litestar import Controller, delete, get, patch, post
+from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 
 from service.api.bells import Bells
+from service.api.body import StrictJson
 from service.api.controllers.submits import Submits
 from service.api.deps import Caller, PartsDep
 from service.api.group_now import answer_of
 from service.api.schemas.group_answer import GroupAnswer, GroupPageAnswer, brief_answer
 from service.api.schemas.group_filter import CursorText, LabelTexts, Limit, Text, labels_of
 from service.api.schemas.group_paging import cursor_of, key_of
+from service.api.schemas.group_patch import GroupPatch, change_of
 from service.api.schemas.ids import group_id_of
 from service.domain.status import Status
 from service.operations import cancel, hold
 from service.operations import read_groups as reads
+from service.operations.change_group import change_group
 from service.operations.positions import find_positions
 from service.points import reach
 from service.store.group_lists import GroupFilter, ListOrder
@@ -87,6 +90,31 @@ class GroupsController(Submits, Controller):
             parts.engine, public_id, principal=request.user, now=parts.clock.now()
         )
         _ring(cancelling, parts.bells)
+        return answer_of(public_id, parts, request.user)
+
+    @patch("/{group_id:str}", operation_id="update-group", dto=StrictJson[GroupPatch], sync_to_thread=True)
+    def update_group(
+        self,
+        group_id: FromPath[str],
+        data: JSONBody[GroupPatch],
+        parts: PartsDep,
+        request: Caller,
+    ) -> GroupAnswer:
+        """Change the priority, time limit or labels of a group that has not ended, within the bounds of its
+        queue. A limit that is over at once ends what runs. If its places are kept for another group from a
+        date on, only an operator may raise its limit beyond that (409)."""
+        public_id = group_id_of(group_id)
+        changed = change_group(
+            parts.engine,
+            public_id,
+            change=change_of(data),
+            principal=request.user,
+            now=parts.clock.now(),
+        )
+        reach("api.group-changed")
+        if changed.has_changed:
+            parts.bells.wake_cycles()
+        parts.bells.ring_dispatchers(changed.pool_ids)
         return answer_of(public_id, parts, request.user)
 
     @post("/{group_id:str}/hold", operation_id="hold-group", status_code=200, sync_to_thread=True)

@@ -186,7 +186,7 @@ def group_answer(detail: GroupDetail, position: int | None) -> GroupAnswer:
         restarts_used=units.restarts_used,
         roles=role_answers(detail.spec),
         topology_required=spec.topology_required,
-        time_limit_seconds=spec.time_limit_seconds,
+        time_limit_seconds=group.time_limit_seconds,
         start_timeout_seconds=spec.start_timeout_seconds,
         grace_seconds=spec.grace_seconds,
         recovery=_recovery_answer(spec.recovery),
