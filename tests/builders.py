@@ -27,7 +27,7 @@ from service.admission.world import (
 from service.domain.queue import Order, QueuePolicy, Quota, Stop
 from service.domain.reasons import Code, family
 from service.domain.resources import Resources
-from service.domain.shape import RoleShape, Scheduling, Shape
+from service.domain.shape import RoleShape, Scheduling, Shape, Sizing
 from service.domain.unit import unit_id
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -123,6 +123,7 @@ def role(
     count: int = 1,
     gpus: int = 1,
     *,
+    least: int | None = None,
     name: str = "worker",
     cpus: float | None = None,
     memory_gib: float | None = None,
@@ -130,7 +131,8 @@ def role(
     min_gpu_memory_gib: int = 0,
     labels: Mapping[str, str] | None = None,
 ) -> RoleShape:
-    """`count` members; each asks for 1 CPU and 1 GiB for each of its GPUs, at least 1."""
+    """`count` members, or down to `least` of an elastic gang; each asks for 1 CPU and 1 GiB for each of its
+    GPUs, at least 1."""
     requests = Resources(
         gpus=gpus,
         cpus_milli=int((max(1, gpus) if cpus is None else cpus) * 1000),
@@ -139,7 +141,7 @@ def role(
     return RoleShape(
         name=name,
         count=count,
-        min_count=count,
+        min_count=count if least is None else least,
         requests=requests,
         models=tuple(models),
         min_gpu_memory_mib=min_gpu_memory_gib * GIB,
@@ -162,13 +164,14 @@ def gang(
     priority: int = 0,
     at: float = 0,
     required: str | None = None,
+    sizing: Sizing | None = None,
     is_held: bool = False,
     backoff_until: datetime | None = None,
     avoided: Iterable[int] = (),
     attempt: int = 1,
 ) -> Group:
     """Submitted `at` seconds after NOW, so groups without it are ordered by their ids."""
-    shape = Shape(scheduling=Scheduling.GANG, roles=roles or (role(),), required=required)
+    shape = Shape(scheduling=Scheduling.GANG, roles=roles or (role(),), required=required, sizing=sizing)
     row = PendingUnit(
         id=unit_id(group_id, 0),
         group_id=group_id,

@@ -81,10 +81,10 @@ class Capacity:
         return known
 
     def query(self, shape_id: int, shape: Shape) -> ShapeQuery:
-        """The shape in terms of this capacity's fields."""
+        """The shape in terms of this capacity's fields; an elastic one in its smallest size."""
         known = self._queries.get(shape_id)
         if known is None:
-            known = self._queries[shape_id] = compile_query(self, shape)
+            known = self._queries[shape_id] = compile_query(self, shape.at_least())
         return known
 
     def hold(self, taken: Taken) -> None:

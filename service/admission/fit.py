@@ -10,9 +10,10 @@ from service.admission.capacity import Capacity
 from service.admission.holds import Taken, taken_by
 from service.admission.placement import place_gang, place_members
 from service.admission.plan import Admission
-from service.admission.query import NO_MODEL, ShapeQuery
+from service.admission.query import NO_MODEL, ShapeQuery, compile_query
 from service.admission.quota import QuotaBook
 from service.admission.scratch import Share
+from service.admission.sizes import Counts, largest
 from service.admission.world import PendingUnit
 from service.domain.node import Place
 from service.domain.shape import Shape, usage_of
@@ -83,12 +84,14 @@ class Fitter:
         return not has_place
 
     def _fit_gang(self, row: PendingUnit, query: ShapeQuery, caps: Mapping[str, int]) -> int:
-        shares = place_gang(self._capacity, query, caps=caps, avoided=row.avoided_nodes)
-        if shares is None:
+        shape = self._shapes[row.shape_id]
+        found = self._place_gang(row, query, caps)
+        if found is None:
             if all(cap >= query.total.gpus for cap in caps.values()):
                 self._miss(row.shape_id, query)
             return 0
-        places = tuple(gang_places(query.shape, shares))
+        query, shares = found
+        places = tuple(gang_places(shape, shares))
         models: dict[int, dict[str, int]] = {}
         for share in shares:
             by_model = models.setdefault(share.role, {})
@@ -99,6 +102,22 @@ class Fitter:
             self._capacity.take(each)
         self._admit(row, 0, places=places, taken=taken, usage=usage_of(query.shape, models))
         return 1
+
+    def _place_gang(
+        self, row: PendingUnit, query: ShapeQuery, caps: Mapping[str, int]
+    ) -> tuple[ShapeQuery, tuple[Share, ...]] | None:
+        """Places, and the size for which they are: of an elastic gang the largest that fits now."""
+        shape = self._shapes[row.shape_id]
+
+        def place(sized: ShapeQuery) -> tuple[ShapeQuery, tuple[Share, ...]] | None:
+            shares = place_gang(self._capacity, sized, caps=caps, avoided=row.avoided_nodes)
+            return None if shares is None else (sized, shares)
+
+        def place_size(counts: Counts) -> tuple[ShapeQuery, tuple[Share, ...]] | None:
+            sized = compile_query(self._capacity, shape.of_size(counts))
+            return None if self._quota.exceeded(row.queue_id, sized) else place(sized)
+
+        return largest(shape, place_size) if shape.is_elastic else place(query)
 
     def _fit_members(self, row: PendingUnit, query: ShapeQuery, *, want: int, caps: Mapping[str, int]) -> int:
         within = self._quota.members_within(row.queue_id, query, want)
@@ -156,13 +175,12 @@ def devices_of_members(share: Share) -> Iterator[tuple[int, ...]]:
 
 
 def gang_places(shape: Shape, shares: tuple[Share, ...]) -> Iterator[Place]:
-    """Members are numbered through the roles; neighbours in rank sit on one node."""
-    member = 0
-    for position in range(len(shape.roles)):
+    """Members are numbered through the roles, also where not all are there; neighbours in rank sit on
+    one node."""
+    for position, first in enumerate(shape.first_members):
         own = sorted(
             (share for share in shares if share.role == position), key=lambda each: (each.node_id, each.model)
         )
-        for share in own:
-            for devices in devices_of_members(share):
-                yield Place(member, position, share.node_id, devices)
-                member += 1
+        seats = ((share.node_id, devices) for share in own for devices in devices_of_members(share))
+        for member, (node_id, devices) in enumerate(seats, first):
+            yield Place(member, position, node_id, devices)

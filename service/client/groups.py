@@ -84,6 +84,13 @@ class Role(Struct, frozen=True, kw_only=True):
     ready: str
 
 
+class Elastic(Struct, frozen=True, kw_only=True):
+    """What the application can do with another number of members; `resize`: at_start, while_running."""
+
+    resize: str
+    resumes_from_checkpoint: bool
+
+
 class Group(Struct, frozen=True, kw_only=True):
     """One group in full. `attempt` and `generation` are a gang's; members of an independent group
     have their own. `units` counts by status: a gang is one, each independent member is one."""
@@ -101,6 +108,7 @@ class Group(Struct, frozen=True, kw_only=True):
     position: int | None
     wanted_members: int
     wanted_gpus: int
+    present_members: int
     succeeded_members: int
     attempt: int | None
     generation: int | None
@@ -122,6 +130,7 @@ class Group(Struct, frozen=True, kw_only=True):
     restarts_used: int
     roles: list[Role]
     topology_required: str | None
+    elastic: Elastic | None
     time_limit_seconds: int | None
     start_timeout_seconds: int | None
     grace_seconds: int

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from service.domain.dependency import Dependency
 from service.domain.resources import Resources
-from service.domain.shape import RoleShape, Scheduling, Shape
+from service.domain.shape import RoleShape, Scheduling, Shape, Sizing
 
 
 class OnMemberLoss(StrEnum):
@@ -50,6 +50,15 @@ class Role:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Elastic:
+    """What the application can do when it gets fewer members than `count`, or another number of them
+    later. `resumes_from_checkpoint`: a start with another size goes on from where it was."""
+
+    resize: Sizing
+    resumes_from_checkpoint: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Recovery:
     """What happens when a member is lost. `backoff_seconds` is waited after an eviction that no
     other group caused; `seat_timeout_seconds` bounds a restart in place."""
@@ -72,6 +81,7 @@ class GroupSpec:
     roles: tuple[Role, ...]
     topology_required: str | None = None
     topology_preferred: str | None = None
+    elastic: Elastic | None = None
     time_limit_seconds: int | None = None
     start_timeout_seconds: int | None = 600
     grace_seconds: int = 30
@@ -97,6 +107,7 @@ class GroupSpec:
             self.roles is other.roles
             and self.labels is other.labels
             and self.recovery is other.recovery
+            and self.elastic is other.elastic
             and self.queue == other.queue
             and self.priority == other.priority
             and self.scheduling is other.scheduling
@@ -117,6 +128,7 @@ class GroupSpec:
             roles=tuple(role.shape() for role in self.roles),
             required=self.topology_required,
             preferred=self.topology_preferred,
+            sizing=None if self.elastic is None else self.elastic.resize,
         )
 
     def role_of(self, member: int) -> tuple[int, Role]:

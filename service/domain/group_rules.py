@@ -35,6 +35,7 @@ def broken_rules(spec: GroupSpec) -> tuple[FieldError, ...]:
         *_time_rules(spec),
         *_after_rules(spec),
         *_role_rules(spec),
+        *_elastic_rules(spec),
         *_independent_rules(spec),
     )
 
@@ -86,25 +87,32 @@ def _role_rules(spec: GroupSpec) -> Iterator[FieldError]:
         path = f"roles[{position}]"
         if names.get(role.name, 1) > 1:
             yield FieldError(f"{path}.name", f"two roles are named {role.name!r}")
-        yield from _count_rules(role, path)
+        yield from _count_rules(role, path, is_elastic=spec.elastic is not None)
         yield from _gpu_rules(role, path)
         yield from _workdir_rules(role, path)
         yield from _variable_rules(role, path)
 
 
-def _count_rules(role: Role, path: str) -> Iterator[FieldError]:
+def _count_rules(role: Role, path: str, *, is_elastic: bool) -> Iterator[FieldError]:
     if role.min_count is None:
         return
     if role.min_count > role.count:
         yield FieldError(
             f"{path}.min_count", f"min_count ({role.min_count}) may not be above count ({role.count})"
         )
-    elif role.min_count < role.count:
+    elif role.min_count < role.count and not is_elastic:
         yield FieldError(
             f"{path}.min_count",
-            f"min_count ({role.min_count}) below count ({role.count}) is for groups that declare `elastic`, "
-            "which is not supported yet",
+            f"min_count ({role.min_count}) below count ({role.count}) is for applications that can run with "
+            "fewer members: say in `elastic` what yours can do",
         )
+
+
+def _elastic_rules(spec: GroupSpec) -> Iterator[FieldError]:
+    if spec.elastic is None or spec.scheduling is Scheduling.INDEPENDENT:
+        return
+    if all(role.min_count in (None, role.count) for role in spec.roles):
+        yield FieldError("elastic", "no role has a min_count below its count, so there is no other size")
 
 
 def _gpu_rules(role: Role, path: str) -> Iterator[FieldError]:
@@ -136,6 +144,8 @@ def _independent_rules(spec: GroupSpec) -> Iterator[FieldError]:
         return
     if len(spec.roles) > 1:
         yield FieldError("roles", "an independent group has one role")
+    if spec.elastic is not None:
+        yield FieldError("elastic", "members of an independent group come and go one by one")
     if spec.topology_required is not None:
         yield FieldError("topology.required", "members of an independent group are placed one by one")
     for position, role in enumerate(spec.roles):

@@ -6,10 +6,19 @@ named by its digest.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
 from service.domain.resources import CPUS, MEMORY, Resources
+
+
+class Sizing(StrEnum):
+    """When a gang may have another size than `count`, down to `min_count`: `at_start` only when it is
+    admitted, `while_running` also later, without a new start of the members that stay."""
+
+    AT_START = "at_start"
+    WHILE_RUNNING = "while_running"
 
 
 class Scheduling(StrEnum):
@@ -38,12 +47,14 @@ class RoleShape:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
-    """What the planner sees of a group. `required`/`preferred` are names of topology levels."""
+    """What the planner sees of a group. `required`/`preferred` are names of topology levels; `sizing` of a
+    gang of which some role has a `min_count` below its `count`, None of a rigid one."""
 
     scheduling: Scheduling
     roles: tuple[RoleShape, ...]
     required: str | None = None
     preferred: str | None = None
+    sizing: Sizing | None = None
 
     @property
     def member_count(self) -> int:
@@ -52,6 +63,32 @@ class Shape:
     @property
     def is_gang(self) -> bool:
         return self.scheduling is Scheduling.GANG
+
+    @property
+    def is_elastic(self) -> bool:
+        return self.sizing is not None
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """Members of each role."""
+        return tuple(role.count for role in self.roles)
+
+    @property
+    def first_members(self) -> tuple[int, ...]:
+        """The number of each role's first member; a member keeps its number whatever the size."""
+        return tuple(sum(self.counts[:position]) for position in range(len(self.roles)))
+
+    def of_size(self, counts: Sequence[int]) -> Shape:
+        """The rigid shape with so many members of each role."""
+        roles = (
+            replace(role, count=count, min_count=count)
+            for role, count in zip(self.roles, counts, strict=True)
+        )
+        return replace(self, roles=tuple(roles), sizing=None)
+
+    def at_least(self) -> Shape:
+        """What has to fit for a unit to be admitted: of an elastic gang its smallest size."""
+        return self.of_size([role.min_count for role in self.roles]) if self.is_elastic else self
 
     def total(self) -> Resources:
         """What one unit asks for: a whole gang, or one member of an independent group."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
@@ -141,8 +141,7 @@ def _members(conn: Connection, group: GroupRow, *, units: Sequence[UnitRow], fir
     shape = load_shapes(conn, [group.shape_id])[group.shape_id]
     for unit in units:
         places = {place.member: place for place in unit.places}
-        last = group.member_count - 1 if group.is_gang else unit.last_index
-        for index in range(max(first, unit.first_index), last + 1):
+        for index in _indexes(group, unit, first=first):
             yield _member(
                 unit,
                 index,
@@ -152,6 +151,14 @@ def _members(conn: Connection, group: GroupRow, *, units: Sequence[UnitRow], fir
                 names=names,
                 is_gang=group.is_gang,
             )
+
+
+def _indexes(group: GroupRow, unit: UnitRow, *, first: int) -> Iterable[int]:
+    """Members of the unit from `first` on. A gang that has places has the members that have one."""
+    if group.is_gang and unit.places:
+        return sorted(place.member for place in unit.places if place.member >= first)
+    last = group.member_count - 1 if group.is_gang else unit.last_index
+    return range(max(first, unit.first_index), last + 1)
 
 
 def _member(

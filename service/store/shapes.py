@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping
+from typing import Any
 
 import msgspec
 from psycopg.types.json import Jsonb
@@ -11,6 +12,10 @@ from sqlalchemy import Connection, select, text
 
 from service.domain.shape import Shape
 from service.store.models.groups import shapes
+
+#: Fields that shapes had not from the first. They are left out where they say nothing, so that the digest
+#: of a shape is what it was.
+_LATER = ("sizing",)
 
 _MISSING = text(
     "INSERT INTO shapes (digest, shape) SELECT * FROM unnest(:digests ::bytea[], :bodies ::jsonb[])"
@@ -20,7 +25,7 @@ _MISSING = text(
 
 def shape_digest(shape: Shape) -> bytes:
     """SHA-256 of the shape's one canonical text."""
-    return hashlib.sha256(msgspec.json.encode(shape, order="deterministic")).digest()
+    return hashlib.sha256(msgspec.json.encode(_body(shape))).digest()
 
 
 def ensure_shapes(conn: Connection, wanted: Mapping[bytes, Shape]) -> dict[bytes, int]:
@@ -28,7 +33,7 @@ def ensure_shapes(conn: Connection, wanted: Mapping[bytes, Shape]) -> dict[bytes
     found = _ids(conn, wanted)
     missing = [digest for digest in wanted if digest not in found]
     if missing:
-        bodies = [Jsonb(msgspec.to_builtins(wanted[digest])) for digest in missing]
+        bodies = [Jsonb(_body(wanted[digest])) for digest in missing]
         conn.execute(_MISSING, {"digests": missing, "bodies": bodies})
         found |= _ids(conn, missing)
     return found
@@ -38,6 +43,15 @@ def load_shapes(conn: Connection, ids: Collection[int]) -> dict[int, Shape]:
     """The shapes with these ids."""
     rows = conn.execute(select(shapes.c.id, shapes.c.shape).where(shapes.c.id.in_(list(ids))))
     return {row.id: msgspec.convert(row.shape, Shape) for row in rows}
+
+
+def _body(shape: Shape) -> dict[str, Any]:
+    """The shape as it is stored, its fields in their order."""
+    body: dict[str, Any] = msgspec.to_builtins(shape)
+    for field in _LATER:
+        if body[field] is None:
+            del body[field]
+    return body
 
 
 def _ids(conn: Connection, digests: Collection[bytes]) -> dict[bytes, int]:

@@ -12,8 +12,8 @@ import pytest
 from service.api.schemas.group import BatchRequest
 from service.api.schemas.group_reading import read_group, read_groups
 from service.domain.errors import InvalidRequest
-from service.domain.group import GroupSpec, OnMemberLoss, Recovery
-from service.domain.shape import Scheduling
+from service.domain.group import Elastic, GroupSpec, OnMemberLoss, Recovery
+from service.domain.shape import Scheduling, Sizing
 from service.operations.submission import shapes_of
 from service.operations.submit_checks import find_broken
 from service.store.shapes import shape_digest
@@ -56,6 +56,7 @@ OTHERS: Mapping[str, Any] = {
     "scheduling": Scheduling.INDEPENDENT,
     "topology_required": "rack",
     "topology_preferred": "rack",
+    "elastic": Elastic(resize=Sizing.AT_START),
     "time_limit_seconds": 5,
     "start_timeout_seconds": 5,
     "grace_seconds": 5,

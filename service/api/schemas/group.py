@@ -13,7 +13,7 @@ from service.api.wire import Cpus, Duration, LongText, MemoryGib, Name, RequestS
 from service.domain.dependency import When
 from service.domain.group import OnMemberLoss
 from service.domain.resources import MAX_GPUS_PER_MEMBER
-from service.domain.shape import Scheduling
+from service.domain.shape import Scheduling, Sizing
 from service.domain.unit import MAX_MEMBERS
 
 #: So many groups may be sent at once.
@@ -72,6 +72,14 @@ class TopologyRequest(RequestStruct, frozen=True, kw_only=True):
     preferred: Line | None = None
 
 
+class ElasticRequest(RequestStruct, frozen=True, kw_only=True):
+    """What the application can do with fewer members than `count`, down to `min_count`: `at_start`, its
+    size is chosen once, when it is admitted; `while_running`, it also grows and shrinks later."""
+
+    resize: Sizing
+    resumes_from_checkpoint: bool = False
+
+
 class RecoveryRequest(RequestStruct, frozen=True, kw_only=True):
     on_member_loss: Literal["restart_group", "restart_member", "continue", "fail"] = (
         OnMemberLoss.RESTART_GROUP.value
@@ -120,7 +128,7 @@ class GroupRequest(RequestStruct, frozen=True, kw_only=True):
     secrets: Variables | None = None
     ready: ShortText | None = None
     topology: TopologyRequest | None = None
-    elastic: dict[str, Any] | None = None
+    elastic: ElasticRequest | None = None
     time_limit: Duration | None = None
     start_timeout: Duration | None = "10m"
     stall_timeout: Duration | None = None

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from service.api.schemas.role_answer import RoleAnswer, role_answers
 from service.api.wire import AnswerStruct
-from service.domain.group import Recovery
+from service.domain.group import Elastic, Recovery
 from service.domain.resources import Resources
 from service.domain.shape import Shape
 from service.operations.read_groups import GroupBrief, GroupDetail
@@ -65,6 +65,11 @@ class RecoveryAnswer(AnswerStruct, frozen=True, kw_only=True):
     seat_timeout_seconds: int
 
 
+class ElasticAnswer(AnswerStruct, frozen=True, kw_only=True):
+    resize: str
+    resumes_from_checkpoint: bool
+
+
 class GroupAnswer(AnswerStruct, frozen=True, kw_only=True):
     """One group. `attempt` and `generation` belong to a gang; for an independent group each member
     has its own, see `members`. `position` is null while nothing waits, and while Redis is away."""
@@ -82,6 +87,8 @@ class GroupAnswer(AnswerStruct, frozen=True, kw_only=True):
     position: int | None
     wanted_members: int
     wanted_gpus: int
+    #: Members that have a place now: between `min_count` and `count` of an elastic group.
+    present_members: int
     succeeded_members: int
     attempt: int | None
     generation: int | None
@@ -104,6 +111,7 @@ class GroupAnswer(AnswerStruct, frozen=True, kw_only=True):
     restarts_used: int
     roles: list[RoleAnswer]
     topology_required: str | None
+    elastic: ElasticAnswer | None
     time_limit_seconds: int | None
     start_timeout_seconds: int | None
     grace_seconds: int
@@ -165,6 +173,7 @@ def group_answer(detail: GroupDetail, position: int | None) -> GroupAnswer:
         position=position,
         wanted_members=group.member_count,
         wanted_gpus=wanted(detail.shape).gpus,
+        present_members=sum(len(unit.places) for unit in detail.live),
         succeeded_members=detail.succeeded_members,
         attempt=units.attempt if group.is_gang else None,
         generation=_generation(detail) if group.is_gang else None,
@@ -186,6 +195,7 @@ def group_answer(detail: GroupDetail, position: int | None) -> GroupAnswer:
         restarts_used=units.restarts_used,
         roles=role_answers(detail.spec),
         topology_required=spec.topology_required,
+        elastic=_elastic_answer(spec.elastic),
         time_limit_seconds=group.time_limit_seconds,
         start_timeout_seconds=spec.start_timeout_seconds,
         grace_seconds=spec.grace_seconds,
@@ -200,6 +210,12 @@ def group_answer(detail: GroupDetail, position: int | None) -> GroupAnswer:
         not_before_at=spec.not_before_at,
         allow_infeasible=spec.allows_infeasible,
     )
+
+
+def _elastic_answer(elastic: Elastic | None) -> ElasticAnswer | None:
+    if elastic is None:
+        return None
+    return ElasticAnswer(resize=elastic.resize.value, resumes_from_checkpoint=elastic.resumes_from_checkpoint)
 
 
 def _recovery_answer(recovery: Recovery) -> RecoveryAnswer:

@@ -11,6 +11,7 @@ import msgspec
 
 from service.api.schemas.group import (
     AfterRequest,
+    ElasticRequest,
     GroupRequest,
     RecoveryRequest,
     RequestsRequest,
@@ -19,7 +20,7 @@ from service.api.schemas.group import (
 from service.api.wire import cpus_milli_of, memory_mib_of, seconds_of
 from service.domain.dependency import Dependency
 from service.domain.errors import FieldError, InvalidRequest, UnsupportedField
-from service.domain.group import GroupSpec, OnMemberLoss, Recovery, Role
+from service.domain.group import Elastic, GroupSpec, OnMemberLoss, Recovery, Role
 from service.domain.resources import Resources
 
 #: Fields of a role that the short form has at the top level, under their own names.
@@ -66,6 +67,7 @@ def read_group(request: GroupRequest) -> GroupSpec:
         scheduling=request.scheduling,
         roles=tuple(_role(role) for role in roles),
         topology_required=request.topology.required if request.topology else None,
+        elastic=None if request.elastic is None else _elastic(request.elastic),
         time_limit_seconds=_seconds(request.time_limit, "time_limit"),
         start_timeout_seconds=_seconds(request.start_timeout, "start_timeout"),
         grace_seconds=seconds_of(request.checkpoint.grace, field="checkpoint.grace"),
@@ -105,8 +107,6 @@ def _unsupported(request: GroupRequest, roles: Sequence[RoleRequest]) -> Iterato
 
 
 def _not_yet(request: GroupRequest, roles: Sequence[RoleRequest]) -> Iterator[str]:
-    if request.elastic is not None:
-        yield "elastic"
     if request.stall_timeout is not None:
         yield "stall_timeout"
     if not request.preemptible:
@@ -168,6 +168,14 @@ def _not_before(at: datetime | None) -> datetime | None:
         message = f"Must be in the years {_YEARS[0]} to {_YEARS[1]}."
         raise InvalidRequest(f"not_before: {message}", errors=[FieldError("not_before", message)])
     return at.astimezone(UTC)
+
+
+@functools.lru_cache(maxsize=16)
+def _elastic(elastic: ElasticRequest) -> Elastic:
+    return Elastic(
+        resize=elastic.resize,
+        resumes_from_checkpoint=elastic.resumes_from_checkpoint,
+    )
 
 
 @functools.lru_cache(maxsize=1024)

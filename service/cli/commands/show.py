@@ -88,6 +88,7 @@ def _facts(group: Group, now: datetime, *, is_short: bool) -> Iterator[tuple[str
         ("owner", f"{group.owner} of {group.tenant}"),
         ("places", describe_places(group)),
         *((f"role {role.name}", _role(role)) for role in group.roles),
+        ("elastic", _elastic(group)),
         ("topology", f"within one {group.topology_required}" if group.topology_required else ""),
         ("limits", _limits(group)),
         ("recovery", _recovery(group)),
@@ -131,7 +132,19 @@ def _role(role: Role) -> str:
     needs += [f"GPUs of {role.gpu.min_memory_gib} GiB"] if role.gpu.min_memory_gib else []
     needs += [f"{name}={value}" for name, value in role.node_labels.items()]
     on = f" on {', '.join(needs)}" if needs else ""
-    return f"{role.count} × ({', '.join(amounts)}){on}: {' '.join(role.command)}"
+    count = str(role.count) if role.min_count == role.count else f"{role.min_count} to {role.count}"
+    return f"{count} × ({', '.join(amounts)}){on}: {' '.join(role.command)}"
+
+
+def _elastic(group: Group) -> str:
+    if group.elastic is None:
+        return ""
+    how = {
+        "at_start": "its size is chosen at its start",
+        "while_running": "it grows and shrinks while it runs",
+    }
+    has = f"{group.present_members} of {group.wanted_members} members" if group.places else ""
+    return ", ".join(part for part in (has, how.get(group.elastic.resize, group.elastic.resize)) if part)
 
 
 def _limits(group: Group) -> str:
@@ -152,8 +165,9 @@ def _recovery(group: Group) -> str:
 
 
 def _members_title(group: Group, listed: int) -> str:
-    if listed < group.wanted_members:
-        return f"First {listed} of {group.wanted_members} members (-m lists all)"
+    members = group.present_members or group.wanted_members
+    if listed < members:
+        return f"First {listed} of {members} members (-m lists all)"
     return "Members"
 
 

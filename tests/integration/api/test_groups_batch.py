@@ -51,7 +51,7 @@ def test_errors_of_every_kind_name_the_index(user: Client) -> None:
         ({"gpus": "one"}, "groups[1].gpus"),
         ({"nonsense": 1}, "groups[1].nonsense"),
         ({"queue": "nowhere"}, "groups[1].queue"),
-        ({"elastic": {}}, "groups[1].elastic"),
+        ({"elastic": {}}, "groups[1].elastic.resize"),
         ({"members": 20_000}, "groups[1].members"),
         ({"roles": [{"count": 2, "min_count": 3}], "gpus": None}, "groups[1].roles[0].min_count"),
     ):

@@ -153,6 +153,14 @@ _BROKEN: list[tuple[dict[str, Any], set[str]]] = [
     ({"not_before": "tomorrow"}, {"not_before"}),
     ({"not_before": "2030-01-01T00:00:00"}, {"not_before"}),
     ({"not_before": "0001-01-01T00:00:00+14:00"}, {"not_before"}),
+    (
+        {"scheduling": "independent", "elastic": {"resize": "while_running"}, "roles": [ROLE]},
+        {"elastic"},
+    ),
+    (
+        {"elastic": {"resize": "while_running"}, "roles": [ROLE | {"min_count": 3}]},
+        {"roles[0].min_count"},
+    ),
     ({"stall_timeout": "1m"}, {"stall_timeout"}),
     ({"preemptible": False}, {"preemptible"}),
     ({"topology": {"preferred": "rack"}}, {"topology.preferred"}),
@@ -163,6 +171,16 @@ _BROKEN: list[tuple[dict[str, Any], set[str]]] = [
         {"roles[0].min_count", "roles[1].min_count"},
     ),
 ]
+
+
+def test_an_elastic_group_says_what_its_application_can_do(user: Client) -> None:
+    elastic = {"resize": "while_running", "resumes_from_checkpoint": True}
+    body = LONG | {"elastic": elastic, "roles": [ROLE | {"count": 4, "min_count": 2}]}
+    group = user.post("/v1/groups", json=body).json()
+    assert (group["elastic"], group["wanted_members"], group["present_members"]) == (elastic, 4, 0)
+    assert [(role["count"], role["min_count"]) for role in group["roles"]] == [(4, 2)]
+    again = user.get(f"/v1/groups/{group['id']}").json()
+    assert (again["elastic"], again["roles"]) == (elastic, group["roles"])
 
 
 def test_every_broken_rule_is_named(user: Client, subtests: pytest.Subtests) -> None:

@@ -51,12 +51,12 @@ def test_several_groups_are_taken_together_in_their_order(
 def test_a_refused_group_is_told_field_by_field(muster: Muster, tmp_path: Path) -> None:
     file = tmp_path / "g.json"
     file.write_text(
-        json.dumps({"name": "a", "command": [], "elastic": {"resize": "at_start"}, "stall_timeout": "1m"})
+        json.dumps({"name": "a", "command": [], "stall_timeout": "1m", "roles": None, "ready": "reported"})
     )
     said = muster("submit", str(file))
     assert said.code == 6
-    assert "elastic" in said.err
     assert "stall_timeout" in said.err
+    assert "ready" in said.err
 
 
 def test_a_repeated_submit_with_a_key_makes_no_second_group(muster: Muster, tmp_path: Path) -> None:
