@@ -41,8 +41,16 @@ class QuotaTree:
     """`used`: what each queue holds, by resource. Whatever is charged can be refunded, in any order; the
     caller sees to it that the World's tree is as before when a cycle ends."""
 
-    def __init__(self, configuration: Configuration, used: Mapping[int, Mapping[str, int]]) -> None:
+    def __init__(
+        self,
+        configuration: Configuration,
+        used: Mapping[int, Mapping[str, int]],
+        capacity: Mapping[str, int] | None = None,
+    ) -> None:
+        """`capacity`: devices by model, if the configuration comes without its nodes."""
         self._configuration = configuration
+        if capacity is not None:
+            self.capacity = capacity
         self.queues, self.cohorts = build_nodes(configuration)
         for queue_id, usage in used.items():
             self.charge(queue_id, usage)
@@ -126,6 +134,12 @@ class QuotaTree:
     def share(self, queue_id: int) -> float:
         """Weighted dominant share among what has the same parent; infinite for weight 0."""
         return shares.share_of(self.queues[queue_id], self.capacity)
+
+    def ranks(self) -> dict[int, int]:
+        """Queue to its number in the order of shares, 1 for the first: down the tree, whatever waits."""
+        roots = [node for node in (*self.queues.values(), *self.cohorts.values()) if node.parent is None]
+        order = shares.in_order_of_shares(roots, self.capacity)
+        return {queue_id: number for number, queue_id in enumerate(order, start=1)}
 
     def shares(self, claimant: int, victim: int) -> Shares:
         """Shares of two queues where they part: of the nodes above them that have the same parent."""

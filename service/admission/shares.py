@@ -8,7 +8,7 @@ cluster: nodes that compete for the same are measured by the same.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import inf
 
 from service.admission.quota_nodes import QuotaNode
@@ -35,6 +35,15 @@ def share_of(node: QuotaNode, capacity: Mapping[str, int], extra: Mapping[str, f
             if whole and held / whole > largest:
                 largest = held / whole
     return largest / node.weight
+
+
+def in_order_of_shares(nodes: Iterable[QuotaNode], capacity: Mapping[str, int]) -> Iterator[int]:
+    """Queues below these siblings, those of the lowest share first; among equals by id."""
+    for node in sorted(nodes, key=lambda node: (share_of(node, capacity), not node.is_queue, node.id)):
+        if node.is_queue:
+            yield node.id
+        else:
+            yield from in_order_of_shares(node.children, capacity)
 
 
 def where_they_part(one: QuotaNode, other: QuotaNode) -> tuple[QuotaNode, QuotaNode]:

@@ -13,7 +13,8 @@ from service.client.transport import Transport, segment
 
 class Queue(Struct, frozen=True, kw_only=True):
     """`nominal_quota` None: no quota. `borrowed`: what it uses above that. `demanded`: used, and what its
-    waiting groups ask for."""
+    waiting groups ask for. `share`: of its cohort, by its weight, or `infinite`; `rank`: 1 for the queue
+    whose turn comes first by shares."""
 
     name: str
     tenant: str | None
@@ -41,6 +42,8 @@ class Queue(Struct, frozen=True, kw_only=True):
     borrowed: dict[str, float]
     demanded: dict[str, float]
     waiting: int
+    share: float | str
+    rank: int
     created_at: datetime
 
 

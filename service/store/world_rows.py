@@ -32,6 +32,17 @@ def read_configuration(conn: Connection) -> Configuration:
     )
 
 
+def read_tree(conn: Connection) -> Configuration:
+    """Queues and cohorts alone, without a version: for answers, not for decisions."""
+    return Configuration(version=0, queues=_queues(conn), cohorts=_cohorts(conn), pools={}, nodes={})
+
+
+def read_capacity(conn: Connection) -> dict[str, int]:
+    """Devices by model."""
+    rows = conn.execute(text("SELECT model, count(*) AS devices FROM devices GROUP BY model"))
+    return {row.model: row.devices for row in rows}
+
+
 def read_all_units(conn: Connection) -> Units:
     """Every unit that waits or holds places."""
     waiting = conn.exec_driver_sql(waiting_statement())

@@ -53,8 +53,6 @@ NOT_BUILT = frozenset(
     [
         "topology_preferred",
         "elastic",
-        "cohorts",
-        "fair_share",
         "priority_preemption",
         "reclaim",
         "fair_share_preemption",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, TypeAlias
+from math import isinf
+from typing import Annotated, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -87,7 +88,10 @@ class QueuePatch(RequestStruct, frozen=True, kw_only=True):
 class QueueAnswer(AnswerStruct, frozen=True, kw_only=True):
     """A queue. `used`: what its groups hold; `borrowed`: what of it is above the nominal quota; `demanded`:
     what is used, and what its Pending groups ask for (`*`: GPUs for which a group names no model);
-    `waiting`: how many groups have a waiting part. Durations as text, such as `4h`."""
+    `waiting`: how many groups have a waiting part. `share`: the largest, over its resources, of what it uses
+    to what its cohort has (without a cohort: to its own quota, or the cluster), divided by its weight;
+    `infinite` for weight 0. `rank`: 1 for the queue whose turn comes first by shares. Durations as text, such
+    as `4h`."""
 
     name: str
     tenant: str | None
@@ -115,6 +119,8 @@ class QueueAnswer(AnswerStruct, frozen=True, kw_only=True):
     borrowed: dict[str, float]
     demanded: dict[str, float]
     waiting: int
+    share: float | Literal["infinite"]
+    rank: int
     created_at: datetime
 
 
@@ -152,6 +158,8 @@ def queue_answer(view: QueueView) -> QueueAnswer:
         borrowed=amounts_answer(view.borrowed),
         demanded=amounts_answer(view.demanded),
         waiting=view.waiting_groups,
+        share="infinite" if isinf(view.share) else view.share,
+        rank=view.rank,
         created_at=view.queue.created_at,
     )
 

@@ -39,6 +39,8 @@ DEFAULTS: dict[str, Any] = {
     "borrowed": {},
     "demanded": {},
     "waiting": 0,
+    "share": 0,
+    "rank": 0,
     "created_at": None,
 }
 
@@ -62,7 +64,7 @@ def test_a_queue_is_made_read_changed_and_deleted(admin: Client, engine: Engine)
     }
     made = admin.post("/v1/queues", json=body)
     assert made.status_code == 201, made.text
-    assert made.json() | {"created_at": None} == DEFAULTS | {
+    assert made.json() | {"created_at": None, "rank": 0} == DEFAULTS | {
         "name": "research",
         "order": "strict",
         "nominal_quota": {"H100-80GB": 8, "cpus": 64.5, "memory_gib": 512},
