@@ -229,7 +229,10 @@ class Leader:
         cycle.admitted = len(outcome.won)
         cycle.is_committed = True
         # Whoever waits for the dispatcher waits for this bell; readers and the losers' places can wait.
-        jobs.ring_all_dispatchers(self._client, {admission.pool_id for admission in outcome.won})
+        pool_ids = {admission.pool_id for admission in outcome.won} | {
+            unit.pool_id for unit in outcome.evicted
+        }
+        jobs.ring_all_dispatchers(self._client, pool_ids)
         reach("worker.dispatchers-rung")
         term.give_back(outcome.lost)
         return not outcome.lost

@@ -36,6 +36,11 @@ class Candidates:
     def forget(self, units: Iterable[RunningUnit]) -> None:
         self._chosen.update(unit.id for unit in units)
 
+    def may_be_for(self, queue_id: int) -> bool:
+        """As `may_have`, of any row of the queue."""
+        queue = self._world.configuration.queues.get(queue_id)
+        return queue is not None and next(self._sources(queue, inf), None) is not None
+
     def may_have(self, row: PendingUnit) -> bool:
         """False if it is plain that nobody has to give way to the row."""
         queue = self._world.configuration.queues.get(row.queue_id)
@@ -45,7 +50,7 @@ class Candidates:
 
     def claimant(self, row: PendingUnit, usage: Mapping[str, int]) -> Claimant:
         queue = self._world.configuration.queues[row.queue_id]
-        waited = (self._now - row.submitted_at).total_seconds()
+        waited = (self._now - (row.waiting_since or row.submitted_at)).total_seconds()
         return Claimant(
             row=row,
             queue=queue,
@@ -83,7 +88,7 @@ class Candidates:
     def _is_open(self, unit: RunningUnit) -> bool:
         return unit.is_preemptible and unit.evicting_until is None and unit.id not in self._chosen
 
-    def _sources(self, queue: Queue, priority: int) -> Iterator[int]:
+    def _sources(self, queue: Queue, priority: float) -> Iterator[int]:
         """Queues with running units from which this one might take something: itself, and those of its tree
         that hold more than their nominal quota of something."""
         policy = queue.policy

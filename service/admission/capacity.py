@@ -106,6 +106,11 @@ class Capacity:
         self._change(taken, is_release=False)
         self._journal.append(taken)
 
+    def put_back(self, taken: Taken) -> None:
+        """What was taken is free again, before `give_back`."""
+        self._journal.remove(taken)
+        self._change(taken, is_release=True)
+
     def imagine(self, taken: Taken, *, is_free: bool) -> None:
         """As if what somebody holds were free, until the caller says the opposite."""
         self._change(taken, is_release=is_free)

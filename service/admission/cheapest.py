@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from service.admission.plan import Entitlement
 from service.admission.scratch import Share
 from service.admission.trial import Candidate, Trial
+from service.domain.preemption import Entitlement
 
 #: Above so many candidates the number of sets is too large.
 MAX_EXACT = 13

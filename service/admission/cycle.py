@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from service.admission.backlog import ClassId
+from service.admission.claimants import start_claimants
 from service.admission.claims import ClaimBook
 from service.admission.explain import Explainer
 from service.admission.fit import Fitter
@@ -14,6 +15,7 @@ from service.admission.line import Key
 from service.admission.ordering import Heads
 from service.admission.plan import Plan
 from service.admission.policy import DEFAULT, Policy
+from service.admission.preempt import Preemptor
 from service.admission.quota import QuotaBook
 from service.admission.resident import World
 from service.domain.queue import Order
@@ -34,7 +36,7 @@ def plan_cycle(
     world: World,
     now: datetime,
     *,
-    policy: Policy = DEFAULT,  # noqa: ARG001 (nothing is decided by it yet)
+    policy: Policy = DEFAULT,
     without: Collection[int] = frozenset(),
 ) -> Plan:
     """Who is admitted and exactly where, and why all others wait.
@@ -48,14 +50,24 @@ def plan_cycle(
     quota = QuotaBook(world.quota)
     try:
         fitter = Fitter(world.capacity, world.shapes, quota)
-        # 2. Claims: those whose units may still start are kept.
+        # 2. Claims: those whose units may still start are kept. Those for whom others gave way start.
         claims = ClaimBook(world, now)
+        served = start_claimants(world, fitter=fitter, claims=claims, without=without)
         # 3. Order: whose turn it is, and its best row. Nobody is tried whom nothing has become free
         #    for since it was tried last.
         hopeless = {shape_id for shape_id in world.backlog.queues_of if fitter.has_missed(shape_id)}
-        heads = Heads(world, query_of=fitter.query, now=now, without=without, hopeless=hopeless)
-        # 4. Fit: quota, then places, taking them as it goes.
-        outcome = _fit_in_order(world, heads, fitter=fitter, claims=claims)
+        preemptor = Preemptor(world, policy=policy, now=now, claims=claims.of_preemptions())
+        heads = Heads(
+            world,
+            query_of=fitter.query,
+            now=now,
+            without=frozenset(without) | served.passed_over,
+            hopeless=hopeless,
+            onlooker=preemptor,
+        )
+        # 4. Fit: quota, then places, taking them as it goes. For a blocked head others may give way.
+        outcome = Outcome(finished=set(served.finished), holding=dict(served.holding))
+        _fit_in_order(world, heads, fitter=fitter, claims=claims, preemptor=preemptor, outcome=outcome)
         # 5. Explain: everyone who was left out.
         queues, numbers = Explainer(world, now, quota=quota, fitter=fitter).explain(
             blocked=outcome.blocked, holding=outcome.holding, finished=outcome.finished
@@ -66,20 +78,32 @@ def plan_cycle(
     return Plan(
         config_version=world.configuration.version,
         admissions=tuple(fitter.admissions),
+        evictions=tuple(preemptor.evictions),
         claims_made=claims.made(),
         claims_ended=claims.ended(),
+        wasted=claims.wasted(),
         queues=queues,
         numbers=numbers,
     )
 
 
-def _fit_in_order(world: World, heads: Heads, *, fitter: Fitter, claims: ClaimBook) -> Outcome:
+def _fit_in_order(
+    world: World,
+    heads: Heads,
+    *,
+    fitter: Fitter,
+    claims: ClaimBook,
+    preemptor: Preemptor,
+    outcome: Outcome,
+) -> None:
     """A head that does not fit blocks its class, for its equals do not fit either. In a strict
     queue it blocks the queue, unless it could never fit. What is done for a blocked head is done at once:
     what it claims is not there for those behind it."""
-    outcome = Outcome()
     while head := heads.pop():
         queue_id, shape_id = head.class_id
+        if queue_id in outcome.holding and outcome.holding[queue_id] < head.key:
+            heads.close(queue_id)
+            continue
         row = world.pending[head.key[4]]
         fitted = fitter.fit(row, most=head.most, is_within=head.is_within)
         if fitted.placed:
@@ -89,10 +113,13 @@ def _fit_in_order(world: World, heads: Heads, *, fitter: Fitter, claims: ClaimBo
         if heads.go_on(head, placed=fitted.placed, left=fitted.left):
             continue
         outcome.blocked.add(head.class_id)
+        preemption = preemptor.plan(row)
+        if preemption is not None:
+            claims.make(preemption.claim)
+            heads.push_next(head)
         queue = world.configuration.queues[queue_id]
         if queue.order is Order.STRICT and world.feasibility.fits(
             shape_id, world.shapes[shape_id], world.quota, queue_id
         ):
             outcome.holding[queue_id] = head.key
             heads.close(queue_id)
-    return outcome

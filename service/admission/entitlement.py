@@ -15,9 +15,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import inf
 
-from service.admission.plan import Entitlement
 from service.admission.quota_tree import QuotaTree
 from service.admission.world import PendingUnit, Queue, RunningUnit
+from service.domain.preemption import Entitlement
 from service.domain.queue import PreemptWithin, Reclaim
 
 
@@ -32,6 +32,12 @@ class Claimant:
     usage: Mapping[str, int]
     spared: Collection[int] = frozenset()
     is_patient: bool = False
+
+
+def may_preempt(queue: Queue) -> bool:
+    """Whether groups of the queue may take places from anybody."""
+    policy = queue.policy
+    return policy.preempt_within is not PreemptWithin.NEVER or policy.reclaim is not Reclaim.NEVER
 
 
 def may_take(claimant: Claimant, victim: RunningUnit, tree: QuotaTree) -> Entitlement | None:
@@ -68,6 +74,8 @@ def stays_within_nominal(claimant: Claimant, tree: QuotaTree) -> bool:
 
 def are_in_one_tree(one: int, other: int, tree: QuotaTree) -> bool:
     """Whether two queues lend to each other, over however many cohorts."""
+    if one not in tree.queues or other not in tree.queues:
+        return False
     (*_, root), (*_, other_root) = tree.queues[one].path(), tree.queues[other].path()
     return root is other_root
 

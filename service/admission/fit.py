@@ -59,6 +59,15 @@ class Fitter:
         self._placed[row.id] = before + placed
         return Fitted(placed, want - placed)
 
+    def fit_claimant(self, row: PendingUnit) -> Fitted:
+        """As `fit`, of a row with places of its own: what others missed says nothing about it, nor does it
+        about others."""
+        misses, self._misses = self._misses, set()
+        try:
+            return self.fit(row)
+        finally:
+            self._misses = misses
+
     def has_missed(self, shape_id: int) -> bool:
         """Whether the shape is known to find no place, whatever the quota."""
         if shape_id not in self._misses:

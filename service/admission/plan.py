@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
 
 from service.admission.packed_order import PackedOrder
 from service.domain.claim import Claim
 from service.domain.node import Place
+from service.domain.preemption import Entitlement, WasteCause
 from service.domain.reasons import Code
 
 
@@ -35,14 +35,6 @@ class Admission:
     usage: Mapping[str, int]
     cpus_milli_by_node: Mapping[int, int]
     memory_mib_by_node: Mapping[int, int]
-
-
-class Entitlement(StrEnum):
-    """By what right one unit may take the places of another."""
-
-    PRIORITY = "Priority"
-    RECLAIM = "Reclaim"
-    FAIR_SHARE = "FairShare"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +98,8 @@ class QueueVerdict:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
-    """`claims_made` are new ones, and those that changed; `claims_ended` names the units whose claim is over.
+    """`claims_made` are new ones, and those that changed; `claims_ended` names the units whose claim is over,
+    `wasted` why it is, of those for whom others gave way and who do not start.
     `queues` holds a verdict for each queue, also where nothing waits. `numbers` are shared
     amounts (free on the nodes that a class allows, quota in use, quota ceilings), of which it holds
     those that a blocker names."""
@@ -116,6 +109,7 @@ class Plan:
     evictions: tuple[Eviction, ...] = ()
     claims_made: tuple[Claim, ...] = ()
     claims_ended: frozenset[int] = frozenset()
+    wasted: Mapping[int, WasteCause] = field(default_factory=dict)
     resizes: tuple[Resize, ...] = ()
     queues: Mapping[int, QueueVerdict]
     numbers: Mapping[str, int]

@@ -12,12 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from service.admission.backlog import ClassId
 from service.admission.candidates import Candidates
 from service.admission.cheapest import Found
 from service.admission.entitlement import Claimant
 from service.admission.fit import devices_of_members, gang_places
 from service.admission.holds import taken_by
-from service.admission.plan import Entitlement, Eviction, Shares
+from service.admission.plan import Eviction, Shares
 from service.admission.policy import Policy
 from service.admission.query import ShapeQuery
 from service.admission.resident import World
@@ -28,6 +29,7 @@ from service.admission.victims import find_victims
 from service.admission.world import PendingUnit, RunningUnit
 from service.domain.claim import Claim, ClaimCause
 from service.domain.node import Place
+from service.domain.preemption import Entitlement
 
 #: Beyond the grace of the latest victim, for its members to be gone and its places given back.
 CLEARING_SECONDS = 60.0
@@ -55,6 +57,7 @@ class Preemptor:
         self._now = now
         self._candidates = Candidates(world, policy, now)
         self._tests_left = _TESTS_OF_CYCLE
+        self.evictions: list[Eviction] = []
         #: Units that are Evicting or were chosen, and until when they may hold their places.
         self._leaving = {unit.id: (unit, unit.frees_at or now) for unit in world.leaving.values()}
         self._ahead = [
@@ -62,6 +65,14 @@ class Preemptor:
             for unit_id, claim in sorted(claims.items())
             if claim.cause is ClaimCause.PREEMPTION and (row := world.pending.get(unit_id)) is not None
         ]
+
+    def wants_any_of(self, queue_id: int) -> bool:
+        """Whether blocked heads of the queue are to be shown to `plan`, also hopeless ones."""
+        return self._tests_left > 0 and self._candidates.may_be_for(queue_id)
+
+    def wants(self, class_id: ClassId) -> bool:
+        row = self._world.pending[self._world.backlog.classes[class_id][0][4]]
+        return self._tests_left > 0 and self._candidates.may_have(row)
 
     def plan(self, row: PendingUnit) -> Preemption | None:
         """For a head that was tried and has no place. Its new claim is taken out of the capacity."""
@@ -75,6 +86,7 @@ class Preemptor:
             if found is None:
                 return None
             evictions = self._evictions(claimant, found)
+        self.evictions.extend(evictions)
         # 3. The claim; those who give way, and what the claimant will hold, count for the next one.
         victims = [candidate.unit for candidate in found.victims]
         places = _places(row, query, found.places)

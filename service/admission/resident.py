@@ -107,6 +107,11 @@ class World:
                 self._start(_running(row, admission, admitted_at))
         self.backlog.replace(removed, added)
 
+    def give_way(self, unit_id: int, evicting_until: datetime, *, preempted_at: tuple[datetime, ...]) -> None:
+        """Apply an eviction that the leader has committed. The unit holds its places until it is gone."""
+        unit = replace(self.running[unit_id], evicting_until=evicting_until, preempted_at=preempted_at)
+        self.running[unit_id] = self.running_in[unit.queue_id][unit_id] = self.leaving[unit_id] = unit
+
     def keep_claims(self, made: Iterable[Claim], *, ended: Iterable[int]) -> None:
         """Apply what the leader has committed of claims."""
         for unit_id in ended:

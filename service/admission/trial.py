@@ -11,11 +11,11 @@ from service.admission.capacity import Capacity
 from service.admission.entitlement import Claimant, entitlements, stays_within_nominal
 from service.admission.holds import Taken
 from service.admission.placement import place_gang, place_members
-from service.admission.plan import Entitlement
 from service.admission.query import ShapeQuery
 from service.admission.quota_tree import QuotaTree
 from service.admission.scratch import Share
 from service.admission.world import RunningUnit
+from service.domain.preemption import Entitlement
 
 
 @dataclass(frozen=True, slots=True)

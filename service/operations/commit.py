@@ -16,6 +16,7 @@ from service.points import reach
 from service.store.admit import WaitingRow, admit, begin_cycle, read_taken
 from service.store.begin import own_begin
 from service.store.claims import write_claims
+from service.store.evictions import EvictedUnit, evict, lock_victims, read_evicted, settle_preemptions
 from service.store.lease import Fence
 
 _TRIES = 4
@@ -23,11 +24,12 @@ _TRIES = 4
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
-    """`won` are admitted. `lost` found their row changed since the plan: their places are to be
-    given back in the ledger."""
+    """`won` are admitted, `evicted` give way. `lost` found their row changed since the plan: their places are
+    to be given back in the ledger."""
 
     won: tuple[Admission, ...]
     lost: tuple[Admission, ...]
+    evicted: tuple[EvictedUnit, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,7 +49,8 @@ def commit_plan(
     cycle: int,
 ) -> Committed | Outdated:
     """Everything that a plan decided: Pending -> Admitted for every admission whose row is still as the plan
-    knew it, with attempts, held devices and events; claims made and ended. `independent_groups`: those
+    knew it, with attempts, held devices and events; claims made and ended; evictions of those
+    that are still as the plan knew them, with their receipts. `independent_groups`: those
     groups of the units that change that are no gangs.
 
     Raises psycopg's UniqueViolation if a device is held already (R3, R6): then nothing was written.
@@ -81,18 +84,28 @@ def _commit_once(
     with own_begin(conn) as driver:
         with driver.pipeline():
             begin_cycle(driver, independent_groups)
+            lock_victims(driver, plan.evictions)
             admitted = admit(driver, plan.admissions, rows=rows, fence=fence, now=now, cycle=cycle)
             # Whatever follows is under the fence too: if it has moved, all of this is rolled back.
             write_claims(driver, made=plan.claims_made, ended=plan.claims_ended, leaving=rows)
+            settle_preemptions(driver, started=_served(plan), wasted=plan.wasted, now=now)
+            evicted = evict(driver, plan.evictions, now=now)
         taken = read_taken(admitted)
         if taken.fence != fence:
             return Outdated(found=taken.fence)
+        gone = read_evicted(evicted)
         reach("worker.cycle-written")
         driver.commit()
     return Committed(
         won=tuple(a for a in plan.admissions if a.from_unit_id in taken.row_ids),
         lost=tuple(a for a in plan.admissions if a.from_unit_id not in taken.row_ids),
+        evicted=gone,
     )
+
+
+def _served(plan: Plan) -> dict[int, int]:
+    """Rows whose claim ends with the admission of a unit, and that unit: perhaps others gave way to it."""
+    return {a.from_unit_id: a.unit_id for a in plan.admissions if a.from_unit_id in plan.claims_ended}
 
 
 def _waiting_rows(admissions: Sequence[Admission]) -> list[WaitingRow]:

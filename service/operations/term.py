@@ -129,16 +129,25 @@ class Term:
         outcome = commit_plan(
             self._conn,
             plan,
-            independent_groups={a.group_id for a in plan.admissions if not shapes[a.shape_id].is_gang},
+            independent_groups={
+                *(a.group_id for a in plan.admissions if not shapes[a.shape_id].is_gang),
+                *self._independent_victims(plan),
+            },
             fence=Fence(self.epoch, plan.config_version),
             now=now,
             cycle=self._cycle,
         )
         if isinstance(outcome, Committed):
             self.world.admit(outcome.won, now)
+            for gone in outcome.evicted:
+                self.world.give_way(gone.unit_id, gone.evicting_until, preempted_at=gone.preempted_at)
             still_waiting = {admission.from_unit_id for admission in outcome.lost}
             self.world.keep_claims(plan.claims_made, ended=plan.claims_ended - still_waiting)
         return outcome
+
+    def _independent_victims(self, plan: Plan) -> Iterable[int]:
+        units = (self.world.running[eviction.unit_id] for eviction in plan.evictions)
+        return (unit.group_id for unit in units if not self.world.shapes[unit.shape_id].is_gang)
 
     def give_back(self, admissions: Iterable[Admission]) -> None:
         """Release reservations that were not committed, once that is certain (L4)."""

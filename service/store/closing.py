@@ -146,8 +146,9 @@ _RELEASE = compact("""
             admitted_at = CASE v.outcome WHEN 'Requeued' THEN NULL ELSE u.admitted_at END,
             backoff_until = v.backoff_until, cause = v.cause, message = v.message,
             waiting_since = CASE v.outcome WHEN 'Requeued' THEN GREATEST($2, v.backoff_until)
-                                           ELSE u.waiting_since END
-        FROM v WHERE u.id = v.unit_id
+                                           ELSE u.waiting_since END,
+            has_never_run = NULLIF(v.outcome = 'Requeued' AND gone.running_at IS NULL, false)
+        FROM v JOIN gone ON gone.unit_id = v.unit_id WHERE u.id = v.unit_id
     ), closed AS (
         INSERT INTO closed_attempts (unit_id, attempt, group_id, queue_id, generation, dispatches, places,
                                      usage, held_before, admitted_at, running_at, ended_at, closed_at,

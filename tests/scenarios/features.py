@@ -53,9 +53,6 @@ NOT_BUILT = frozenset(
     [
         "topology_preferred",
         "elastic",
-        "priority_preemption",
-        "reclaim",
-        "fair_share_preemption",
         "backfill",
         "guard",
         "dry_run",

@@ -133,14 +133,14 @@ def nodes_are_not_overrun(stage: Stage) -> None:
 _ASKED = 5
 
 
-def every_pending_group_has_a_reason(stage: Stage) -> None:
-    """Rule (f): after a cycle that its worker led."""
+def every_pending_group_has_a_reason(stage: Stage, seen: set[int]) -> None:
+    """Rule (f): after a cycle that its worker led. `seen`: rows that waited when it ended."""
     by_queue: dict[int, list[Map]] = {}
     for row in stage.books.units():
         if row["status"] == "Pending":
             by_queue.setdefault(row["queue_id"], []).append(row)
     for queue_id, rows in by_queue.items():
-        _are_explained(stage, queue_id, rows)
+        _are_explained(stage, queue_id, [row for row in rows if row["id"] in seen])
         for name in sorted({row["group"] for row in rows[:_ASKED] + rows[-_ASKED:]}):
             shown = stage.reasons(name)
             assert shown, f"{name} waits without a reason"

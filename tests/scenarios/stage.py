@@ -234,9 +234,10 @@ class Stage:
     def cycle(self, worker: str) -> None:
         self.dispatcher_pass()
         is_leader = self.workers.cycle(worker)
+        seen = {row["id"] for row in self.books.units() if row["status"] == "Pending"}
         self.dispatcher_pass()
         if is_leader:
-            every_pending_group_has_a_reason(self)
+            every_pending_group_has_a_reason(self, seen)
 
     def frozen_cycle(self, worker: str, point: str) -> None:
         self.dispatcher_pass()

@@ -17,6 +17,7 @@ from service.store.models import (
     groups,
     inventory,
     leases,
+    preemptions,
     usage,
 )
 from service.store.models.schema import TransactionId, metadata
@@ -33,5 +34,6 @@ __all__ = [
     "inventory",
     "leases",
     "metadata",
+    "preemptions",
     "usage",
 ]

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from service.admission.plan import Entitlement
 from service.admission.policy import Policy
+from service.domain.preemption import Entitlement
 from service.domain.queue import PreemptWithin, Reclaim
 from tests.builders import Group, Site, after, gang, node, queue, role, site
 from tests.unit.admission.preempting import ask, ask_in_one_cycle, change, run, victims

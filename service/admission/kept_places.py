@@ -1,0 +1,63 @@
+"""Places that are kept for units for which others give way: nobody else is put on them, and their own unit
+starts on them, or elsewhere, as soon as it can."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+
+from service.admission.capacity import Capacity
+from service.admission.entitlement import are_in_one_tree
+from service.admission.holds import Taken, taken_by
+from service.admission.resident import World
+from service.domain.claim import Claim
+
+
+class KeptPlaces:
+    """Of one cycle: `claims` are taken out of the World's capacity until the cycle ends."""
+
+    def __init__(self, world: World, claims: Mapping[int, Claim]) -> None:
+        self._capacity: Capacity = world.capacity
+        self._taken: dict[int, tuple[Taken, ...]] = {}
+        for unit_id, claim in sorted(claims.items()):
+            shape = world.shapes[world.pending[unit_id].shape_id]
+            self._taken[unit_id] = taken_by(claim.places, shape)
+            for taken in self._taken[unit_id]:
+                self._capacity.take(taken)
+
+    @contextmanager
+    def lifted_for(self, unit_id: int) -> Iterator[None]:
+        """As if nothing were kept for this unit, which may take it."""
+        for taken in self._taken[unit_id]:
+            self._capacity.imagine(taken, is_free=True)
+        try:
+            yield
+        finally:
+            for taken in self._taken[unit_id]:
+                self._capacity.imagine(taken, is_free=False)
+
+    def give_up(self, unit_id: int) -> None:
+        """Nothing is kept for this unit any more."""
+        for taken in self._taken.pop(unit_id, ()):
+            self._capacity.put_back(taken)
+
+
+def has_lost_a_place(claim: Claim, world: World) -> bool:
+    """Whether a place of the claim is on a node that is not available, or on a device that is not usable."""
+    for place in claim.places:
+        state = world.capacity.nodes.get(place.node_id)
+        if state is None or not state.is_available or not state.usable.issuperset(place.devices):
+            return True
+    return False
+
+
+def has_all_it_waits_for(claim: Claim, world: World) -> bool:
+    """Whether nobody leaves any more who is on a node of the claim, or who gives back quota that its
+    queue could take."""
+    tree, nodes = world.quota, {place.node_id for place in claim.places}
+    queue_id = world.pending[claim.unit_id].queue_id
+    return all(
+        nodes.isdisjoint(place.node_id for place in unit.places)
+        and not are_in_one_tree(queue_id, unit.queue_id, tree)
+        for unit in world.leaving.values()
+    )
