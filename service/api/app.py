@@ -25,6 +25,7 @@ from service.api.controllers.inventory import InventoryController
 from service.api.controllers.keys import KeysController
 from service.api.controllers.members import MembersController
 from service.api.controllers.nodes import NodesController
+from service.api.controllers.priority_classes import PriorityClassesController
 from service.api.controllers.queues import QueuesController
 from service.api.deps import Parts, dependencies
 from service.api.event_hub import EventHub
@@ -58,6 +59,7 @@ ROUTES: tuple[ControllerRouterHandler, ...] = (
     MembersController,
     QueuesController,
     CohortsController,
+    PriorityClassesController,
     NodesController,
     InventoryController,
     KeysController,

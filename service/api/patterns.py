@@ -10,6 +10,7 @@ NO_NUL: Final = r"^[^\x00]*$(?!\n)"
 #: Text of any lines.
 NO_NUL_LINES: Final = r"^[^\x00]*$"
 NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]*$(?!\n)"
+CLASS: Final = r"^[A-Za-z][A-Za-z0-9._-]*$(?!\n)"
 LINE: Final = r"^[^\x00-\x1f\x7f]+$(?!\n)"
 VARIABLE: Final = r"^[A-Za-z_][A-Za-z0-9_]*$(?!\n)"
 LABEL: Final = r"^[A-Za-z0-9][A-Za-z0-9._/-]*$(?!\n)"
@@ -26,6 +27,7 @@ TOLD: Mapping[str, str] = {
     NO_NUL: _NO_NUL_TOLD,
     NO_NUL_LINES: _NO_NUL_TOLD,
     NAME: "Only letters, digits and . _ - may be in it, and a letter or a digit is first.",
+    CLASS: "Only letters, digits and . _ - may be in it, and a letter is first.",
     LINE: "Must be one line of text, without tabs and other control characters.",
     VARIABLE: "A variable's name is of letters, digits and _, and no digit is first.",
     LABEL: "A label's name is of letters, digits and . _ / -, and a letter or a digit is first.",

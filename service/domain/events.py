@@ -36,6 +36,7 @@ class Kind(StrEnum):
     DEVICE_FOUND = "DeviceFound"
     QUEUE_CHANGED = "QueueChanged"
     COHORT_CHANGED = "CohortChanged"
+    PRIORITY_CLASS_CHANGED = "PriorityClassChanged"
     LAUNCHER_UNREACHABLE = "LauncherUnreachable"
     LAUNCHER_BACK = "LauncherBack"
 

@@ -71,12 +71,14 @@ class Recovery:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupSpec:
-    """A whole group. Times in seconds; `queue` is a queue's name. It may start once all of `after` have ended
-    as they should, and not before `not_before_at`."""
+    """A whole group. Times in seconds; `queue` is a queue's name. `priority_class` is known only to the
+    site: once the group is there, `priority` is the value that it had then. The group may start once all of
+    `after` have ended as they should, and not before `not_before_at`."""
 
     name: str
     queue: str = "default"
     priority: int = 0
+    priority_class: str | None = None
     scheduling: Scheduling = Scheduling.GANG
     roles: tuple[Role, ...]
     topology_required: str | None = None
@@ -110,6 +112,7 @@ class GroupSpec:
             and self.elastic is other.elastic
             and self.queue == other.queue
             and self.priority == other.priority
+            and self.priority_class == other.priority_class
             and self.scheduling is other.scheduling
             and self.topology_required == other.topology_required
             and self.topology_preferred == other.topology_preferred

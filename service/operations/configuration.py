@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from sqlalchemy import Connection
 
 from service.admission.feasibility import Shortfall, check_members
 from service.admission.world import Configuration
+from service.domain.queue import QueuePolicy
 from service.domain.shape import Shape
+from service.store.priority_classes import list_priority_classes
 from service.store.world_rows import read_configuration
 
 _MOST_SHAPES = 10_000
@@ -16,22 +20,28 @@ class KnownConfiguration:
     """One for each process. Every change of queues, pools and nodes raises the version (L2)."""
 
     def __init__(self) -> None:
-        self._known: tuple[Configuration, dict[Shape, tuple[Shortfall, ...]]] | None = None
+        self._known: tuple[int, Cluster] | None = None
 
     def at(self, version: int, conn: Connection) -> Cluster:
         """As of this transaction, which has just read the version."""
         known = self._known
-        if known is None or known[0].version != version:
-            known = self._known = (read_configuration(conn), {})
-        return Cluster(*known)
+        if known is None or known[0] != version:
+            configuration = read_configuration(conn)
+            cluster = Cluster(configuration, list_priority_classes(conn))
+            known = self._known = (configuration.version, cluster)
+        return known[1]
 
 
 class Cluster:
     """What a submission is compared with. Answers are found once for each shape."""
 
-    def __init__(self, configuration: Configuration, found: dict[Shape, tuple[Shortfall, ...]]) -> None:
+    def __init__(self, configuration: Configuration, priority_classes: Mapping[str, int]) -> None:
+        self.priority_classes = priority_classes
         self._configuration = configuration
-        self._found = found
+        self._found: dict[Shape, tuple[Shortfall, ...]] = {}
+
+    def policy_of(self, queue_id: int) -> QueuePolicy:
+        return self._configuration.queues[queue_id].policy
 
     @property
     def levels(self) -> frozenset[str]:

@@ -19,9 +19,11 @@ from service.operations.configuration import Cluster
 from service.operations.submit_checks import (
     find_broken,
     find_closed,
+    find_disallowed,
     find_late,
     find_misplaced,
     find_unknown,
+    settle_all,
 )
 from service.store.dependencies import NamedGroup
 from service.store.ground import Entry, Ground
@@ -71,6 +73,7 @@ class Draft:
     digests: tuple[bytes, ...] = field(init=False)
     keyed: KeyedGroups | None = field(init=False)
     refusal: MusterError | None = field(init=False)
+    specs: Sequence[GroupSpec] = field(init=False)
     repeated: KeyedGroups | None = None
     groups: tuple[NewGroup, ...] = ()
 
@@ -79,6 +82,7 @@ class Draft:
         self.refusal = find_broken(ask.specs, is_batch=ask.is_batch) or find_late(
             ask.specs, is_batch=ask.is_batch
         )
+        self.specs = ask.specs
         self.public_ids = tuple(uuid7() for _ in ask.specs)
         shapes = shapes_of(ask.specs)
         self.shapes = tuple(shape for shape, _ in shapes)
@@ -134,7 +138,7 @@ class Draft:
 
     def check(self, ground: Ground, cluster: Cluster, *, named: Mapping[UUID, NamedGroup]) -> None:
         """Against queues, nodes and groups as they are now."""
-        specs, is_batch = self.submission.specs, self.submission.is_batch
+        specs, is_batch = self.specs, self.submission.is_batch
         open_queues = {
             queue for queue in {spec.queue for spec in specs} if self.entry_of(queue) in ground.queues
         }
@@ -142,8 +146,25 @@ class Draft:
         visible = {key for key, each in named.items() if who.may_see(tenant=each.tenant, owner=each.owner)}
         self.refusal = (
             find_closed(specs, open_queues=open_queues, is_batch=is_batch)
+            or self._settle(ground, cluster)
             or find_unknown(specs, visible=visible, is_batch=is_batch)
             or find_misplaced(specs, self.shapes, cluster=cluster, is_batch=is_batch)
+        )
+
+    def _settle(self, ground: Ground, cluster: Cluster) -> MusterError | None:
+        """Each group gets what its queue adds to it, and has to keep to what that asks for."""
+        policies = {
+            queue: cluster.policy_of(ground.queues[self.entry_of(queue)])
+            for queue in {spec.queue for spec in self.specs}
+        }
+        classes = cluster.priority_classes
+        self.specs = settle_all(self.specs, policies, priority_classes=classes)
+        return find_disallowed(
+            self.specs,
+            policies,
+            role=self.submission.principal.role,
+            priority_classes=classes,
+            is_batch=self.submission.is_batch,
         )
 
 

@@ -153,5 +153,5 @@ def _make_groups(
                 submitted_at=asked.now,
                 sealed=box.seal(hidden_of(spec)),
             )
-            for public_id, spec, digest in zip(draft.public_ids, asked.specs, draft.digests, strict=True)
+            for public_id, spec, digest in zip(draft.public_ids, draft.specs, draft.digests, strict=True)
         )

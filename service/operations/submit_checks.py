@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeVar
 from uuid import UUID
 
@@ -10,7 +10,10 @@ from service.admission.feasibility import Shortfall
 from service.domain.errors import FieldError, InfeasibleRequest, InvalidRequest
 from service.domain.group import GroupSpec
 from service.domain.group_rules import broken_placement_rules, broken_rules
+from service.domain.principal import KeyRole
+from service.domain.queue import QueuePolicy
 from service.domain.shape import Shape
+from service.domain.submit_rules import broken_submit_rules, settled
 from service.operations.configuration import Cluster
 
 T = TypeVar("T")
@@ -79,6 +82,41 @@ def find_unknown(
                 yield FieldError(f"after[{position}].group", f"There is no group {each.group}.")
 
     return _refusal(_each(specs, unknown, is_batch=is_batch))
+
+
+def settle_all(
+    specs: Sequence[GroupSpec],
+    policies: Mapping[str, QueuePolicy],
+    *,
+    priority_classes: Mapping[str, int],
+) -> list[GroupSpec]:
+    """Each with what its queue adds. Those that are alike stay so."""
+    found: list[GroupSpec] = []
+    for index, spec in enumerate(specs):
+        if index and spec.is_like(specs[index - 1]):
+            like = found[-1]
+            found.append(spec if like is specs[index - 1] else like.named(spec.name))
+        else:
+            found.append(settled(spec, policies[spec.queue], priority_classes=priority_classes))
+    return found
+
+
+def find_disallowed(
+    specs: Sequence[GroupSpec],
+    policies: Mapping[str, QueuePolicy],
+    *,
+    role: KeyRole,
+    priority_classes: Collection[str],
+    is_batch: bool,
+) -> InvalidRequest | None:
+    """What the queue of a settled group does not take from this role of user."""
+
+    def check(spec: GroupSpec) -> Sequence[FieldError]:
+        return broken_submit_rules(spec, policies[spec.queue], role=role, priority_classes=priority_classes)
+
+    if not any(check(spec) for spec in _unlike(specs)):
+        return None
+    return _refusal(_each(specs, check, is_batch=is_batch))
 
 
 def find_misplaced(

@@ -65,7 +65,7 @@ SELECT set_config('lock_timeout', :lock_timeout, true),
   ARRAY(
     SELECT (
       SELECT q.id FROM queues q
-      WHERE q.name = entry.name AND q.deleted_at IS NULL
+      WHERE q.name = entry.name AND q.deleted_at IS NULL AND q.deleting_at IS NULL
         AND (entry.is_operator OR q.tenant IS NULL OR q.tenant = entry.tenant)
       FOR KEY SHARE
     )

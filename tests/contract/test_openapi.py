@@ -46,7 +46,10 @@ def test_every_operation_has_a_name_a_summary_and_true_errors() -> None:
     assert len(names) == len(set(names))
     verbs = {name.partition("-")[0] for name in names}
     of_nodes, of_groups = {"cordon", "uncordon", "drain", "audit"}, {"submit", "cancel", "hold", "release"}
-    assert verbs <= {"get", "list", "create", "update", "delete", "revoke"} | of_nodes | of_groups
+    assert (
+        verbs
+        <= {"get", "list", "create", "update", "put", "apply", "delete", "revoke"} | of_nodes | of_groups
+    )
 
 
 def test_requests_refuse_unknown_fields() -> None:

@@ -264,6 +264,15 @@ def a_queue_comes_and_goes(strike: Strike) -> None:
         queues.delete(name)
 
 
+@reaches("api.priority-class-put", "api.priority-class-deleted")
+def a_priority_class_comes_and_goes(strike: Strike) -> None:
+    classes, name = strike.trial.client.priority_classes, f"class-{uuid.uuid4().hex}"
+    strike.arm()
+    _insist(lambda: classes.put(name, 7))
+    with suppress(ClientError):
+        classes.delete(name)
+
+
 @reaches("api.cohort-changed", "api.cohort-created", "api.cohort-deleted")
 def a_cohort_comes_and_goes(strike: Strike) -> None:
     cohorts, name = strike.trial.client.cohorts, f"cohort-{uuid.uuid4().hex}"

@@ -53,6 +53,7 @@ def test_what_is_read_is_what_each_alone_says() -> None:
 OTHERS: Mapping[str, Any] = {
     "queue": "other",
     "priority": 7,
+    "priority_class": "high",
     "scheduling": Scheduling.INDEPENDENT,
     "topology_required": "rack",
     "topology_preferred": "rack",

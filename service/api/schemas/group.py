@@ -8,7 +8,7 @@ from uuid import UUID
 
 from msgspec import Meta, field
 
-from service.api.patterns import LABEL, LINE, NO_NUL, NO_NUL_LINES, VARIABLE
+from service.api.patterns import CLASS, LABEL, LINE, NO_NUL, NO_NUL_LINES, VARIABLE
 from service.api.wire import Cpus, Duration, LongText, MemoryGib, Name, RequestStruct, ShortText
 from service.domain.dependency import When
 from service.domain.group import OnMemberLoss
@@ -29,7 +29,9 @@ LabelName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128, pattern
 Labels: TypeAlias = Annotated[dict[LabelName, ShortText], Meta(max_length=64)]
 Command: TypeAlias = Annotated[list[LongText], Meta(max_length=1024)]
 Path: TypeAlias = Annotated[str, Meta(min_length=1, max_length=4096, pattern=NO_NUL)]
-Priority: TypeAlias = Annotated[int, Meta(ge=-1_000_000, le=1_000_000)]
+PriorityValue: TypeAlias = Annotated[int, Meta(ge=-1_000_000, le=1_000_000)]
+#: A name that cannot be taken for a number.
+ClassName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=63, pattern=CLASS)]
 
 
 class RequestsRequest(RequestStruct, frozen=True, kw_only=True):
@@ -112,7 +114,7 @@ class GroupRequest(RequestStruct, frozen=True, kw_only=True):
 
     name: Line
     queue: Annotated[str, Meta(min_length=1, max_length=63, pattern=NO_NUL_LINES)] = "default"
-    priority: Priority = 0
+    priority: PriorityValue | ClassName = 0
     scheduling: Scheduling = Scheduling.GANG
     roles: Annotated[list[RoleRequest], Meta(min_length=1, max_length=64)] | None = None
     members: Count | None = None

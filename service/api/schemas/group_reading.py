@@ -63,7 +63,8 @@ def read_group(request: GroupRequest) -> GroupSpec:
     return GroupSpec(
         name=request.name,
         queue=request.queue,
-        priority=request.priority,
+        priority=request.priority if isinstance(request.priority, int) else 0,
+        priority_class=request.priority if isinstance(request.priority, str) else None,
         scheduling=request.scheduling,
         roles=tuple(_role(role) for role in roles),
         topology_required=request.topology.required if request.topology else None,

@@ -7,6 +7,7 @@ from sqlalchemy import (
     Boolean,
     CheckConstraint,
     Column,
+    DateTime,
     Float,
     ForeignKey,
     Identity,
@@ -54,6 +55,11 @@ queues = Table(
     Column("policy", JSONB, nullable=False, server_default="{}", comment="a QueuePolicy"),
     instant("created_at", nullable=False),
     instant("deleted_at"),
+    Column(
+        "deleting_at",
+        DateTime(timezone=True),
+        comment="since when it takes no groups: it goes once those that it has are over",
+    ),
     CheckConstraint(one_of("queue_order", Order), name="queue_order"),
     CheckConstraint(one_of("stop", Stop), name="stop"),
     #: A deleted queue stays for its ended groups; its name is free.
@@ -81,4 +87,10 @@ cohort_quotas = Table(
     Column("borrowing", BigInteger, comment="NULL: no bound"),
     Column("lending", BigInteger, comment="NULL: all of it"),
     CheckConstraint("nominal >= 0 AND borrowing >= 0 AND lending >= 0", name="not_negative"),
+)
+priority_classes = Table(
+    "priority_classes",
+    metadata,
+    Column("name", Text, primary_key=True),
+    Column("value", Integer, nullable=False),
 )

@@ -47,7 +47,7 @@ def test_every_route_but_the_public_ones_needs_a_key(app: Litestar, anonymous: C
 
 def test_a_key_is_asked_for_before_the_body_is_read(app: Litestar, anonymous: Client) -> None:
     for method, path in calls(app):
-        if path not in PUBLIC and method in {"POST", "PATCH"}:
+        if path not in PUBLIC and method in {"POST", "PATCH", "PUT"}:
             assert anonymous.request(method, path, content=b"{broken").status_code == 401
 
 
@@ -60,7 +60,9 @@ def test_no_route_answers_nonsense_with_a_500(app: Litestar, admin: Client) -> N
             while "{" in filled:
                 before, _, rest = filled.partition("{")
                 filled = before + name + rest.partition("}")[2]
-            answer = admin.request(method, filled, content=b"{}" if method in {"POST", "PATCH"} else None)
+            answer = admin.request(
+                method, filled, content=b"{}" if method in {"POST", "PATCH", "PUT"} else None
+            )
             assert answer.status_code < 500, (method, filled[:80], answer.text)
             if answer.status_code >= 400:
                 assert answer.headers["content-type"] == "application/problem+json"
@@ -90,7 +92,7 @@ BROKEN = (
 
 
 def test_broken_bodies_are_4xx_everywhere(app: Litestar, admin: Client) -> None:
-    takers = [(method, path) for method, path in calls(app) if method in {"POST", "PATCH"}]
+    takers = [(method, path) for method, path in calls(app) if method in {"POST", "PATCH", "PUT"}]
     assert len(takers) >= 8
     for method, path in takers:
         for body in BROKEN:

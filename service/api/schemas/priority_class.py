@@ -1,0 +1,21 @@
+"""Priority classes on the wire."""
+
+from __future__ import annotations
+
+from service.api.schemas.group import PriorityValue
+from service.api.wire import AnswerStruct, RequestStruct
+
+
+class PriorityClassRequest(RequestStruct, frozen=True, kw_only=True):
+    """`value`: the priority that the name stands for, for groups that are submitted from now on."""
+
+    value: PriorityValue
+
+
+class PriorityClassAnswer(AnswerStruct, frozen=True, kw_only=True):
+    name: str
+    value: int
+
+
+class PriorityClassList(AnswerStruct, frozen=True, kw_only=True):
+    priority_classes: list[PriorityClassAnswer]
