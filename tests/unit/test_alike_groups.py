@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
@@ -11,6 +12,7 @@ import pytest
 
 from service.api.schemas.group import BatchRequest
 from service.api.schemas.group_reading import read_group, read_groups
+from service.domain.dependency import Dependency
 from service.domain.errors import InvalidRequest
 from service.domain.group import Elastic, GroupSpec, OnMemberLoss, Recovery
 from service.domain.shape import Scheduling, Sizing
@@ -64,6 +66,8 @@ OTHERS: Mapping[str, Any] = {
     "recovery": Recovery(on_member_loss=OnMemberLoss.FAIL),
     "is_preemptible": False,
     "labels": {},
+    "after": (Dependency(batch_index=0),),
+    "not_before_at": datetime(2026, 1, 1, tzinfo=UTC),
     "allows_infeasible": True,
 }
 

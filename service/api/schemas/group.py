@@ -29,7 +29,7 @@ LabelName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128, pattern
 Labels: TypeAlias = Annotated[dict[LabelName, ShortText], Meta(max_length=64)]
 Command: TypeAlias = Annotated[list[LongText], Meta(max_length=1024)]
 Path: TypeAlias = Annotated[str, Meta(min_length=1, max_length=4096, pattern=NO_NUL)]
-PriorityValue: TypeAlias = Annotated[int, Meta(ge=-1_000_000, le=1_000_000)]
+Priority: TypeAlias = Annotated[int, Meta(ge=-1_000_000, le=1_000_000)]
 #: A name that cannot be taken for a number.
 ClassName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=63, pattern=CLASS)]
 
@@ -114,7 +114,7 @@ class GroupRequest(RequestStruct, frozen=True, kw_only=True):
 
     name: Line
     queue: Annotated[str, Meta(min_length=1, max_length=63, pattern=NO_NUL_LINES)] = "default"
-    priority: PriorityValue | ClassName = 0
+    priority: Priority | ClassName = 0
     scheduling: Scheduling = Scheduling.GANG
     roles: Annotated[list[RoleRequest], Meta(min_length=1, max_length=64)] | None = None
     members: Count | None = None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from service.api.schemas.group import PriorityValue
+from service.api.schemas.group import Priority
 from service.api.wire import AnswerStruct, RequestStruct
 
 
 class PriorityClassRequest(RequestStruct, frozen=True, kw_only=True):
     """`value`: the priority that the name stands for, for groups that are submitted from now on."""
 
-    value: PriorityValue
+    value: Priority
 
 
 class PriorityClassAnswer(AnswerStruct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@ from typing import Annotated, Literal, TypeAlias
 from msgspec import UNSET, Meta, UnsetType
 
 from service.api.schemas.amounts import Amounts, Flavor, amounts_answer
-from service.api.schemas.group import PriorityValue
+from service.api.schemas.group import Priority
 from service.api.wire import AnswerStruct, Duration, Name, RequestStruct, duration_text, whole_if_it_is
 from service.domain.principal import KeyRole
 from service.domain.queue import Filling, Order, PreemptWithin, Reclaim, Stop
@@ -20,7 +20,7 @@ Weight: TypeAlias = Annotated[float, Meta(ge=0, le=1_000_000_000)]
 Flavors: TypeAlias = Annotated[list[Flavor], Meta(max_length=256)]
 Pools: TypeAlias = Annotated[list[Name], Meta(max_length=256)]
 #: By role of who submits.
-HighestPriority: TypeAlias = dict[KeyRole, PriorityValue]
+HighestPriority: TypeAlias = dict[KeyRole, Priority]
 Evictions: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000)]
 
 
