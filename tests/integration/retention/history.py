@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 from uuid import UUID
 
 from sqlalchemy import Engine, text
 
+from service.domain.dependency import Dependency
 from service.domain.group import GroupSpec, Role
 from service.domain.principal import KeyRole, Principal
 from service.domain.resources import Resources
@@ -55,10 +57,17 @@ def key_of(name: str) -> SubmitKey:
     return SubmitKey(tenant="t", owner="u", key=name, body_digest=b"same")
 
 
-def submit(engine: Engine, at: datetime, *, count: int = 1, key: str | None = None) -> Submitted:
+def submit(
+    engine: Engine,
+    at: datetime,
+    *,
+    count: int = 1,
+    key: str | None = None,
+    after: tuple[Dependency, ...] = (),
+) -> Submitted:
     return submit_groups(
         engine,
-        [_SPEC] * count,
+        [replace(_SPEC, after=after)] * count,
         principal=PRINCIPAL,
         now=at,
         box=SecretBox(SECRET_KEY),

@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import Engine, text
 from sqlalchemy.exc import IntegrityError
 
+from service.domain.dependency import Dependency, When
 from service.domain.principal import KeyRole, Principal
 from service.domain.status import Cause, Status
 from service.operations import retain
@@ -69,6 +70,21 @@ def test_only_what_ended_long_ago_goes(site: Site, engine: Engine) -> None:
     site.cluster.end("running")
     site.pass_at(4)
     assert site.status(running) == "Succeeded"
+
+
+def test_what_a_group_waits_for_stays_until_it_has_ended(engine: Engine) -> None:
+    """K1: also once it has been answered."""
+    first = submit(engine, START)
+    after = Dependency(group=first.public_ids[0], when=When.ANY)
+    second = submit(engine, START, after=(after,))
+    cancel(engine, first.public_ids, START)
+
+    assert sum(step.groups for step in drop(engine, START + 40 * DAY)) == 0
+
+    cancel(engine, second.public_ids, START + DAY)
+    assert sum(step.groups for step in drop(engine, START + 40 * DAY)) == 2
+    with engine.connect() as conn:
+        assert conn.execute(text("SELECT count(*) FROM group_dependencies")).scalar_one() == 0
 
 
 def test_each_attempt_of_a_group_is_to_be_charged(site: Site, engine: Engine) -> None:
