@@ -20,11 +20,15 @@ class TimeLimit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupChange:
-    """None: as it is. `labels` are all that it has from then on."""
+    """None: as it is. `priority_class` names the priority that it gets. `labels` are all that it has from
+    then on."""
 
     priority: int | None = None
+    priority_class: str | None = None
     time_limit: TimeLimit | None = None
     labels: Mapping[str, str] | None = None
 
     def __bool__(self) -> bool:
-        return not (self.priority is None and self.time_limit is None and self.labels is None)
+        return any(
+            each is not None for each in (self.priority, self.priority_class, self.time_limit, self.labels)
+        )

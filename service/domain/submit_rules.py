@@ -31,15 +31,17 @@ def broken_submit_rules(
 ) -> tuple[FieldError, ...]:
     """Rules of its queue that a settled spec breaks. `role`: of who submits it."""
     if spec.priority_class is not None and spec.priority_class not in priority_classes:
-        known = ", ".join(sorted(priority_classes)) or "none"
-        return (
-            FieldError("priority", f"there is no priority class {spec.priority_class}; there is: {known}"),
-        )
+        return (unknown_class(spec.priority_class, priority_classes),)
     return (
         *broken_priority_rules(spec.priority, policy, role=role),
         *broken_time_limit_rules(spec.time_limit_seconds, policy),
         *_group_limit_rules(spec, policy),
     )
+
+
+def unknown_class(name: str, priority_classes: Collection[str]) -> FieldError:
+    known = ", ".join(sorted(priority_classes)) or "none"
+    return FieldError("priority", f"there is no priority class {name}; there is: {known}")
 
 
 def broken_priority_rules(priority: int, policy: QueuePolicy, *, role: KeyRole) -> Iterator[FieldError]:

@@ -16,7 +16,7 @@ from service.domain.group_change import GroupChange, TimeLimit
 from service.domain.node import Place
 from service.domain.principal import Principal
 from service.domain.status import LIVE
-from service.domain.submit_rules import broken_priority_rules, broken_time_limit_rules
+from service.domain.submit_rules import broken_priority_rules, broken_time_limit_rules, unknown_class
 from service.operations.read_groups import get_visible_group
 from service.operations.transactions import in_transaction
 from service.store.claims import read_claims
@@ -24,6 +24,7 @@ from service.store.config import raise_config_version
 from service.store.events import add_events
 from service.store.group_changes import HeldPlaces, get_queue_policy, list_held_places, update_group
 from service.store.group_reads import GroupRow
+from service.store.priority_classes import list_priority_classes
 from service.store.waiting_units import LockedUnit, lock_group_units
 
 
@@ -78,7 +79,7 @@ def _change(
     if not units:
         raise Conflict("The group has ended.")
     # 2. What is new of it, and may be.
-    change = _news(group, change)
+    change = _news(group, _named(conn, change))
     _check_queue(conn, group, change=change, principal=principal)
     live = [unit.id for unit in units if unit.status in LIVE]
     held = list_held_places(conn, live) if change.time_limit else []
@@ -92,6 +93,17 @@ def _change(
     update_group(conn, group.id, change=change, unit_ids=[unit.id for unit in units])
     add_events(conn, _events(group, units, change=change, actor=principal.user, now=now))
     return Changed(has_changed=True, pool_ids=frozenset(each.pool_id for each in held))
+
+
+def _named(conn: Connection, change: GroupChange) -> GroupChange:
+    """With the value that its priority class has now."""
+    if change.priority_class is None:
+        return change
+    classes = list_priority_classes(conn)
+    if change.priority_class not in classes:
+        error = unknown_class(change.priority_class, classes)
+        raise InvalidRequest(f"{error.field}: {error.message}", errors=[error])
+    return replace(change, priority=classes[change.priority_class], priority_class=None)
 
 
 def _news(group: GroupRow, change: GroupChange) -> GroupChange:

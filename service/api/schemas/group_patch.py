@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import UNSET, UnsetType
 
-from service.api.schemas.group import Labels, Priority
+from service.api.schemas.group import ClassName, Labels, Priority
 from service.api.wire import Duration, RequestStruct, seconds_of
 from service.domain.errors import FieldError, InvalidRequest
 from service.domain.group_change import GroupChange, TimeLimit
@@ -14,14 +14,15 @@ class GroupPatch(RequestStruct, frozen=True, kw_only=True):
     """What to change. `time_limit` runs from admission, whenever it is set; null: none. `labels` replace all
     that there are."""
 
-    priority: Priority | UnsetType = UNSET
+    priority: Priority | ClassName | UnsetType = UNSET
     time_limit: Duration | UnsetType | None = UNSET
     labels: Labels | UnsetType = UNSET
 
 
 def change_of(patch: GroupPatch) -> GroupChange:
     return GroupChange(
-        priority=None if patch.priority is UNSET else patch.priority,
+        priority=patch.priority if isinstance(patch.priority, int) else None,
+        priority_class=patch.priority if isinstance(patch.priority, str) else None,
         time_limit=None if patch.time_limit is UNSET else _time_limit(patch.time_limit),
         labels=None if patch.labels is UNSET else patch.labels,
     )

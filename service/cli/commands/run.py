@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path, PurePath
 from typing import Any
 from urllib.parse import urlsplit
@@ -10,6 +11,8 @@ from urllib.parse import urlsplit
 import rich_click as click
 
 from service.cli.completing import complete_queues
+from service.cli.fields import after_of, priority_of
+from service.cli.references import find_group_id
 from service.cli.session import Session, pass_session, print_options
 from service.cli.submitting import submit_groups
 
@@ -23,7 +26,9 @@ from service.cli.submitting import submit_groups
 @click.option("--independent", is_flag=True, help="Each member is useful alone; else they are a gang.")
 @click.option("--queue", "-q", shell_complete=complete_queues, help="The queue.")
 @click.option("--name", help="The name; else that of the command.")
-@click.option("--priority", "-p", type=int, help="High goes first.")
+@click.option("--priority", "-p", metavar="NUMBER|CLASS", help="High goes first.")
+@click.option("--after", multiple=True, metavar="GROUP[:WHEN]", help="Start when it is ok, not_ok or any.")
+@click.option("--not-before", metavar="INSTANT", help="Start no sooner: 2030-01-31T18:00:00Z.")
 @click.option("--time-limit", metavar="TIME", help="End it after so long: 90s, 10m, 4h.")
 @click.option("--max-restarts", type=click.IntRange(0), help="Restarts after failures of its own.")
 @click.option("--env", "-e", multiple=True, metavar="NAME[=VALUE]", help="A variable; else the one here.")
@@ -43,6 +48,7 @@ def run(session: Session, /, *, watch: bool, **flags: Any) -> int:
 
     with session.client() as client:
         flags["workdir"] = where_it_runs(flags["workdir"], url=client.address.url)
+        flags["after"] = [after_of(text, partial(find_group_id, client)) for text in flags["after"]]
         group = group_of(flags, session.environ)
         return submit_groups(client, GroupFile((group,), is_batch=False), session.out, is_watched=watch)
 
@@ -59,7 +65,9 @@ def group_of(flags: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, 
         "gpu": {"models": list(flags["models"])} if flags["models"] else None,
         "scheduling": "independent" if flags["independent"] else None,
         "queue": flags["queue"],
-        "priority": flags["priority"],
+        "priority": None if flags["priority"] is None else priority_of(flags["priority"]),
+        "after": list(flags["after"]) or None,
+        "not_before": flags["not_before"],
         "time_limit": flags["time_limit"],
         "recovery": None if flags["max_restarts"] is None else {"max_restarts": flags["max_restarts"]},
         "env": dict(_variable(text, environ) for text in flags["env"]) or None,

@@ -9,13 +9,14 @@ import rich_click as click
 
 from service.cli.acting import act_on_groups
 from service.cli.completing import complete_live_groups
+from service.cli.fields import priority_of
 from service.cli.references import find_group_id
 from service.cli.session import Session, pass_session, print_options
 
 
 @click.command()
 @click.argument("groups", nargs=-1, required=True, metavar="GROUP...", shell_complete=complete_live_groups)
-@click.option("--priority", "-p", type=int, help="High goes first.")
+@click.option("--priority", "-p", metavar="NUMBER|CLASS", help="High goes first.")
 @click.option("--time-limit", metavar="TIME", help="From its admission: 90s, 10m, 4h; `none`: no limit.")
 @click.option("--label", "labels", multiple=True, metavar="NAME=VALUE", help="All labels; `none`: no label.")
 @print_options
@@ -38,7 +39,7 @@ def fields_of(changes: dict[str, Any]) -> dict[str, Any]:
     """What was said, as the API names it."""
     fields: dict[str, Any] = {}
     if changes["priority"] is not None:
-        fields["priority"] = changes["priority"]
+        fields["priority"] = priority_of(changes["priority"])
     if (limit := changes["time_limit"]) is not None:
         fields["time_limit"] = None if limit == "none" else limit
     if changes["labels"]:

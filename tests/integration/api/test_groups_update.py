@@ -112,6 +112,12 @@ def test_a_change_to_what_is_so_already_changes_nothing(admin: Client, engine: E
     assert rows() == before
 
 
+def test_a_priority_may_be_named(admin: Client) -> None:
+    assert admin.put("/v1/priority-classes/urgent", json={"value": 500}).status_code < 300
+    group = submit(admin, "g")
+    assert update(admin, group, priority="urgent")["priority"] == 500
+
+
 def test_a_group_that_ended_is_not_changed(admin: Client) -> None:
     group = submit(admin, "g")
     admin.delete(f"/v1/groups/{group}")
@@ -129,6 +135,7 @@ def test_a_group_of_somebody_else_does_not_exist(admin: Client, callers: Callers
     [
         ({"priority": 1_000_001}, "priority"),
         ({"priority": None}, "priority"),
+        ({"priority": "no-such-class"}, "priority"),
         ({"time_limit": "soon"}, "time_limit"),
         ({"time_limit": 0}, "time_limit"),
         ({"labels": {"a b": "x"}}, "labels.a b"),

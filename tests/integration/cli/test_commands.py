@@ -159,6 +159,36 @@ def test_hold_and_release(muster: Muster, client: Client, group_id: str) -> None
     assert not client.get(group_id).is_held
 
 
+def test_update_changes_what_is_said(muster: Muster, client: Client, group_id: str) -> None:
+    said = muster("update", group_id, "-p", "-3", "--time-limit", "2h", "--label", "a=b=c", "--label", "x=")
+    assert (said.code, said.err) == (0, "")
+    group = client.get(group_id)
+    assert (group.priority, group.time_limit_seconds, group.labels) == (-3, 7200, {"a": "b=c", "x": ""})
+    assert muster("update", group_id, "--time-limit", "none", "--label", "none").code == 0
+    group = client.get(group_id)
+    assert (group.priority, group.time_limit_seconds, group.labels) == (-3, None, {})
+
+
+@pytest.mark.parametrize("arguments", [[], ["--label", "a"], ["--label", "=b"], ["--time-limit"]])
+def test_an_update_that_says_nothing_is_wrong(muster: Muster, group_id: str, arguments: list[str]) -> None:
+    assert muster("update", group_id, *arguments).code == 2
+
+
+def test_run_waits_for_others_by_name(muster: Muster, client: Client, group_id: str) -> None:
+    said = muster(
+        *("run", "--name", "a:b", "--after", group_id, "--not-before", "2999-01-31T18:00:00Z", "--", "true")
+    )
+    assert (said.code, said.err) == (0, "")
+    first = client.get(said.out.strip())
+    assert [(each.group, each.when) for each in first.after] == [(group_id, "ok")]
+    assert first.not_before_at is not None
+    said = muster("run", "--after", "a:b:any", "--after", f"{group_id}:not_ok", "--", "true")
+    second = client.get(said.out.strip())
+    assert [(each.group, each.when) for each in second.after] == [(first.id, "any"), (group_id, "not_ok")]
+    said = muster("show", second.id)
+    assert f"{first.id} (any)" in said.out
+
+
 def test_cancel_tries_all_and_tells_the_first_failure(muster: Muster, client: Client, group_id: str) -> None:
     said = muster("cancel", "nothing", group_id)
     assert said.code == 5
