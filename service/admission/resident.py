@@ -13,6 +13,7 @@ from service.admission.feasible import Feasibility
 from service.admission.holds import taken_by
 from service.admission.line import Key
 from service.admission.memory import Memory
+from service.admission.past_use import PastUse
 from service.admission.plan import Admission
 from service.admission.quota_tree import QuotaTree, Usage
 from service.admission.world import Changes, Configuration, Freed, PendingUnit, RunningUnit
@@ -41,7 +42,8 @@ class World:
     it again. `capacity`, `quota`, `feasibility` and `memory` are what a cycle works on; no one else's.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, half_life_seconds: float = 0.0) -> None:
+        self.past_use = PastUse(half_life_seconds)
         self.configuration = Configuration(version=0, queues={}, pools={}, nodes={})
         self.shapes: dict[int, Shape] = {}
         self.backlog = Backlog()
@@ -58,8 +60,9 @@ class World:
         self.memory = Memory()
 
     @staticmethod
-    def empty() -> World:
-        return World()
+    def empty(*, half_life_seconds: float = 0.0) -> World:
+        """`half_life_seconds`: by which use that is over decays; 0: it does not count."""
+        return World(half_life_seconds=half_life_seconds)
 
     @property
     def pending(self) -> Mapping[int, PendingUnit]:
@@ -70,6 +73,7 @@ class World:
         wait again, or run another attempt. Applying the same changes again returns none."""
         self.shapes.update(changes.shapes)
         self.claims.update(changes.claims)
+        self.past_use.add(changes.past_use)
         freed: list[Freed] = []
         for unit_id in sorted({*changes.gone, *changes.pending, *changes.running}):
             before, after = self.running.get(unit_id), changes.running.get(unit_id)
@@ -77,6 +81,8 @@ class World:
                 self._end(before)
                 if after is None or after.attempt != before.attempt:
                     freed.append(Freed(unit_id=unit_id, attempt=before.attempt))
+                    # Once: an attempt that is not running here was counted with an earlier reading.
+                    self.past_use.add(changes.charges.get((unit_id, before.attempt), ()))
         for unit_id, after in changes.running.items():
             if unit_id not in self.running:
                 self._start(after)

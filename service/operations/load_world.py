@@ -10,21 +10,24 @@ from service.admission.world import Changes, PendingUnit, RunningUnit
 from service.domain.shape import Shape
 from service.store.claims import read_claims
 from service.store.feed import Snapshot, open_snapshot, read_changes, read_changes_within, read_position
+from service.store.past_use import read_past_use
 from service.store.shapes import load_shapes
 from service.store.world_rows import read_all_units, read_configuration
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """How far a World has been read, over one connection (W3). `shapes` are those seen so far."""
+    """How far a World has been read, over one connection (W3). `shapes` are those seen so far;
+    `half_life_seconds`: that of the ledger of usage, 0 if nothing of it is read."""
 
     snapshot: Snapshot
     config_version: int
     shapes: dict[int, Shape]
+    half_life_seconds: float = 0.0
 
 
-def load_world(conn: Connection) -> tuple[Changes, Position]:
-    """Everything, of one instant: for an empty World."""
+def load_world(conn: Connection, *, half_life_seconds: float = 0.0) -> tuple[Changes, Position]:
+    """Everything, of one instant: for an empty World of this half-life, which is the ledger's."""
     with conn.begin():
         open_snapshot(conn)
         # A full load reads whole tables; the connection is set up for the opposite.
@@ -33,23 +36,36 @@ def load_world(conn: Connection) -> tuple[Changes, Position]:
         configuration = read_configuration(conn)
         pending, running = read_all_units(conn)
         claims = read_claims(conn)
+        past_use = read_past_use(conn, half_life_seconds) if half_life_seconds > 0 else ()
     shapes = _shapes_of(conn, pending, running=running, known={})
     changes = Changes(
-        configuration=configuration, shapes=shapes, pending=pending, running=running, claims=claims
+        configuration=configuration,
+        shapes=shapes,
+        pending=pending,
+        running=running,
+        claims=claims,
+        past_use=past_use,
     )
-    position = Position(snapshot=here.snapshot, config_version=here.config_version, shapes=dict(shapes))
+    position = Position(
+        snapshot=here.snapshot,
+        config_version=here.config_version,
+        shapes=dict(shapes),
+        half_life_seconds=half_life_seconds,
+    )
     return changes, position
 
 
 def load_changes(conn: Connection, position: Position) -> tuple[Changes, Position]:
     """What changed since `position`: the present states of the units that events name (W1, W2), and
     the configuration if its version has moved. All of one instant, most often in one round trip."""
-    configuration = None
-    now, (pending, running) = read_changes(conn, position.snapshot)
+    configuration, half_life = None, position.half_life_seconds
+    now, (pending, running), charges = read_changes(conn, position.snapshot, half_life_seconds=half_life)
     if now.config_version != position.config_version:
         with conn.begin():
             open_snapshot(conn)
-            now, (pending, running) = read_changes_within(conn, position.snapshot)
+            now, (pending, running), charges = read_changes_within(
+                conn, position.snapshot, half_life_seconds=half_life
+            )
             configuration = read_configuration(conn)
     shapes = _shapes_of(conn, pending, running=running, known=position.shapes)
     position.shapes.update(shapes)
@@ -59,6 +75,7 @@ def load_changes(conn: Connection, position: Position) -> tuple[Changes, Positio
         pending=pending,
         running=running,
         gone=now.unit_ids - pending.keys() - running.keys(),
+        charges=charges,
     )
     return changes, replace(position, snapshot=now.snapshot, config_version=now.config_version)
 
