@@ -27,6 +27,7 @@ from service.api.controllers.members import MembersController
 from service.api.controllers.nodes import NodesController
 from service.api.controllers.priority_classes import PriorityClassesController
 from service.api.controllers.queues import QueuesController
+from service.api.controllers.usage import UsageController
 from service.api.deps import Parts, dependencies
 from service.api.event_hub import EventHub
 from service.api.handler_threads import HandlerThreads
@@ -62,6 +63,7 @@ ROUTES: tuple[ControllerRouterHandler, ...] = (
     PriorityClassesController,
     NodesController,
     InventoryController,
+    UsageController,
     KeysController,
 )
 

@@ -33,6 +33,7 @@ COMMANDS = {
     "queues": f"{_COMMANDS}.queues:queues",
     "nodes": f"{_COMMANDS}.nodes:nodes",
     "keys": f"{_COMMANDS}.keys:keys",
+    "usage": f"{_COMMANDS}.usage:usage",
     "inventory": f"{_COMMANDS}.inventory:inventory",
     "audit": f"{_COMMANDS}.audit:audit",
     "up": f"{_COMMANDS}.up:up",
@@ -58,7 +59,10 @@ click.rich_click.COMMAND_GROUPS = {
                 *("cancel", "hold", "release", "update"),
             ],
         },
-        {"name": "Queues, nodes and keys", "commands": ["queues", "nodes", "inventory", "audit", "keys"]},
+        {
+            "name": "Queues, nodes and keys",
+            "commands": ["queues", "usage", "nodes", "inventory", "audit", "keys"],
+        },
         {
             "name": "This machine",
             "commands": ["up", "down", "backup", "restore", "version", "completion"],

@@ -22,6 +22,7 @@ from service.client.nodes import Nodes
 from service.client.priority_classes import PriorityClasses
 from service.client.queues import Queues
 from service.client.transport import ANSWER_SECONDS, Transport, segment
+from service.client.usage import Runtimes, Usage
 
 _PAGE = 200
 
@@ -76,6 +77,23 @@ class Client:
     def audit(self) -> Audit:
         """Compare PostgreSQL, the ledger and what runs. For operators."""
         return self._ask("GET", "/v1/inventory/audit", Audit)
+
+    def usage(
+        self,
+        *,
+        queue: str | None = None,
+        tenant: str | None = None,
+        user: str | None = None,
+        resource: str | None = None,
+    ) -> Usage:
+        """What was used so far: the caller's own, for operators everybody's."""
+        query = {"queue": queue, "tenant": tenant, "user": user, "resource": resource}
+        return self._ask("GET", "/v1/usage", Usage, query=query)
+
+    def runtimes(self, queue: str, *, tenant: str | None = None, user: str | None = None) -> Runtimes:
+        """How long groups of the caller, or for operators of somebody, are likely to run in a queue."""
+        query = {"queue": queue, "tenant": tenant, "user": user}
+        return self._ask("GET", "/v1/runtimes", Runtimes, query=query)
 
     def submit(self, group: Mapping[str, Any], *, key: str | None = None) -> Group:
         """Submit one group. With the `key` of an earlier submit of the same body: answers that group."""

@@ -54,3 +54,18 @@ def _wrong(amounts: Mapping[str, float], field: str) -> Iterator[FieldError]:
             yield FieldError(f"{field}.{name}", "Memory is named memory_gib.")
         elif name not in (_CPUS, _MEMORY) and amount != int(amount):
             yield FieldError(f"{field}.{name}", "GPUs are whole numbers.")
+
+
+def resource_name(resource: str) -> str:
+    """As it is called on the wire."""
+    return _MEMORY if resource == MEMORY else resource
+
+
+def resource_of(name: str) -> str:
+    """The resource that has this name on the wire."""
+    return MEMORY if name == _MEMORY else name
+
+
+def unit_of(resource: str) -> int:
+    """How much of the smallest unit is one on the wire."""
+    return {CPUS: 1000, MEMORY: 1024}.get(resource, 1)

@@ -1,0 +1,54 @@
+"""/v1/usage and /v1/runtimes"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from litestar import Controller, get
+from litestar.params import QueryParameter
+
+from service.api.deps import ClockDep, EngineDep, PrincipalDep
+from service.api.patterns import NO_NUL
+from service.api.schemas.amounts import resource_of
+from service.api.schemas.group_filter import Text
+from service.api.schemas.usage import RuntimesAnswer, UsageAnswer, runtimes_answer, usage_answer
+from service.operations.read_usage import get_runtimes, get_usage
+from service.store.usage_reads import UsageFilter
+
+
+class UsageController(Controller):
+    path = "/v1"
+    tags = ["usage"]
+
+    @get("/usage", operation_id="get-usage", sync_to_thread=True)
+    def get_usage(
+        self,
+        engine: EngineDep,
+        clock: ClockDep,
+        principal: PrincipalDep,
+        queue: Text = None,
+        tenant: Text = None,
+        user: Text = None,
+        resource: Text = None,
+    ) -> UsageAnswer:
+        """What was used so far, by queue, user and resource: the caller's own, for operators everybody's."""
+        wanted = UsageFilter(
+            queue=queue,
+            tenant=tenant,
+            owner=user,
+            resource=None if resource is None else resource_of(resource),
+        )
+        return usage_answer(get_usage(engine, wanted, principal=principal, now=clock.now()))
+
+    @get("/runtimes", operation_id="get-runtimes", sync_to_thread=True)
+    def get_runtimes(
+        self,
+        engine: EngineDep,
+        principal: PrincipalDep,
+        queue: Annotated[str, QueryParameter(min_length=1, max_length=128, pattern=NO_NUL)],
+        tenant: Text = None,
+        user: Text = None,
+    ) -> RuntimesAnswer:
+        """How long groups of a user in a queue are likely to run, from those that ended. The user is the
+        caller, unless an operator names somebody."""
+        return runtimes_answer(get_runtimes(engine, queue, tenant=tenant, user=user, principal=principal))

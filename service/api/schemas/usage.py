@@ -1,0 +1,87 @@
+"""What owners used, on the wire. Resources are named as in quotas: flavors, `cpus` and `memory_gib`."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from service.api.schemas.amounts import resource_name, unit_of
+from service.api.wire import AnswerStruct, duration_text, whole_if_it_is
+from service.operations.read_usage import Basis, RuntimesView, UsageView
+from service.store.usage_reads import UsageRow
+
+_HOUR = 3600
+
+
+class UsageEntry(AnswerStruct, frozen=True, kw_only=True):
+    """What one user used of one resource in one queue, in hours: GPU-hours of a flavor, CPU-hours, GiB-hours.
+    `held_now`: an amount. `hours`: in all, by what runs now, too; `lost_hours`: the part of them that the
+    platform lost, which is charged to nobody; `decayed_hours`: what is over, was charged and counts yet."""
+
+    queue: str
+    tenant: str
+    user: str
+    resource: str
+    held_now: float
+    hours: float
+    lost_hours: float
+    decayed_hours: float
+
+
+class UsageAnswer(AnswerStruct, frozen=True, kw_only=True):
+    """`half_life`: by which use that is over counts; null: it does not count."""
+
+    as_of: datetime
+    half_life: str | None
+    usage: list[UsageEntry]
+
+
+class RuntimesAnswer(AnswerStruct, frozen=True, kw_only=True):
+    """How long half, and nine in ten, of the newest attempts ran until they ended by themselves. `basis`:
+    whose: the user's own in the queue, everybody's in it, or all; null: too few have ended. `at_limit`: how
+    many of the samples ran into their time limit, and would have run on. It promises nothing."""
+
+    queue: str
+    tenant: str
+    user: str
+    basis: Basis | None
+    samples: int
+    at_limit: int
+    p50_seconds: float | None
+    p90_seconds: float | None
+
+
+def usage_answer(view: UsageView) -> UsageAnswer:
+    half_life = view.half_life_seconds
+    return UsageAnswer(
+        as_of=view.as_of,
+        half_life=duration_text(max(1, round(half_life))) if half_life > 0 else None,
+        usage=[_entry(row) for row in view.rows],
+    )
+
+
+def runtimes_answer(view: RuntimesView) -> RuntimesAnswer:
+    has_basis = view.basis is not None
+    return RuntimesAnswer(
+        queue=view.queue,
+        tenant=view.tenant,
+        user=view.user,
+        basis=view.basis,
+        samples=view.found.samples,
+        at_limit=view.found.cut,
+        p50_seconds=view.found.p50_seconds if has_basis else None,
+        p90_seconds=view.found.p90_seconds if has_basis else None,
+    )
+
+
+def _entry(row: UsageRow) -> UsageEntry:
+    unit = unit_of(row.resource)
+    return UsageEntry(
+        queue=row.queue,
+        tenant=row.tenant,
+        user=row.owner,
+        resource=resource_name(row.resource),
+        held_now=whole_if_it_is(row.amount / unit),
+        hours=row.held_seconds / unit / _HOUR,
+        lost_hours=row.lost_seconds / unit / _HOUR,
+        decayed_hours=row.decayed_seconds / unit / _HOUR,
+    )

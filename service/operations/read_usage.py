@@ -1,0 +1,88 @@
+"""What owners used, and how long their groups are likely to run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+
+from sqlalchemy import Connection, Engine
+
+from service.domain.errors import NotAllowed
+from service.domain.principal import Principal
+from service.operations.read_queues import may_see, no_queue
+from service.store.queues import find_queue
+from service.store.usage_ledger import get_half_life
+from service.store.usage_reads import Runtimes, UsageFilter, UsageRow, list_usage, read_runtimes
+
+#: Fewer runtimes than this say nothing.
+_FEWEST = 5
+
+
+class Basis(StrEnum):
+    """Whose attempts were looked at."""
+
+    USER = "user"
+    QUEUE = "queue"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageView:
+    half_life_seconds: float
+    as_of: datetime
+    rows: tuple[UsageRow, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RuntimesView:
+    """`basis` None: too few have ended to say anything."""
+
+    queue: str
+    tenant: str
+    user: str
+    basis: Basis | None
+    found: Runtimes
+
+
+def get_usage(engine: Engine, wanted: UsageFilter, *, principal: Principal, now: datetime) -> UsageView:
+    """Everybody's for operators; for others their own, whatever they ask for."""
+    if not principal.is_operator:
+        is_own = wanted.tenant in (None, principal.tenant) and wanted.owner in (None, principal.user)
+        if not is_own:
+            raise NotAllowed("Only operators may read what others used.")
+        wanted = replace(wanted, tenant=principal.tenant, owner=principal.user)
+    with engine.connect() as conn:
+        half_life = get_half_life(conn)
+        rows = list_usage(conn, wanted, half_life_seconds=half_life, now=now)
+    return UsageView(half_life_seconds=half_life, as_of=now, rows=tuple(rows))
+
+
+def get_runtimes(
+    engine: Engine, queue: str, *, tenant: str | None, user: str | None, principal: Principal
+) -> RuntimesView:
+    """Of a user's own attempts in the queue, if there are enough; else of everybody's in it; else of all.
+
+    The user is the caller unless somebody is named, which is for operators. Raises NotFound, also for a
+    queue of another tenant.
+    """
+    owner = (tenant or principal.tenant, user or principal.user)
+    if owner != (principal.tenant, principal.user) and not principal.is_operator:
+        raise NotAllowed("Only operators may ask for others.")
+    with engine.connect() as conn:
+        found = find_queue(conn, queue)
+        if found is None or not may_see(principal, found):
+            raise no_queue(queue)
+        basis, runtimes = _best(conn, found.id, owner)
+    return RuntimesView(queue=queue, tenant=owner[0], user=owner[1], basis=basis, found=runtimes)
+
+
+def _best(conn: Connection, queue_id: int, owner: tuple[str, str]) -> tuple[Basis | None, Runtimes]:
+    own = read_runtimes(conn, queue_id=queue_id, owner=owner)
+    if own.samples >= _FEWEST:
+        return Basis.USER, own
+    of_queue = read_runtimes(conn, queue_id=queue_id)
+    if of_queue.samples >= _FEWEST:
+        return Basis.QUEUE, of_queue
+    of_all = read_runtimes(conn)
+    return (Basis.ALL if of_all.samples >= _FEWEST else None), of_all

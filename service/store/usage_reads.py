@@ -1,0 +1,122 @@
+"""What owners have used so far, and how long their groups ran, as it is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Connection, text
+
+from service.store.charges import charges_of, decayed, seconds_between
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageFilter:
+    """None: any."""
+
+    queue: str | None = None
+    tenant: str | None = None
+    owner: str | None = None
+    resource: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsageRow:
+    """Of one owner in one queue, by resource: `amount` is held now. Amounts times seconds: `held_seconds`
+    in all, what is held now included; `lost_seconds` of it to the platform; `decayed_seconds`: what is
+    over, was charged and counts yet."""
+
+    queue: str
+    tenant: str
+    owner: str
+    resource: str
+    amount: int
+    held_seconds: float
+    lost_seconds: float
+    decayed_seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runtimes:
+    """Quantiles of some runtimes, in seconds; `cut`: how many of the samples ran into their time limit."""
+
+    samples: int
+    cut: int
+    p50_seconds: float | None
+    p90_seconds: float | None
+
+
+def list_usage(
+    conn: Connection, wanted: UsageFilter, *, half_life_seconds: float, now: datetime
+) -> list[UsageRow]:
+    """By queue, tenant, owner and resource."""
+    values = {
+        "queue": wanted.queue,
+        "tenant": wanted.tenant,
+        "owner": wanted.owner,
+        "resource": wanted.resource,
+        "half_life": half_life_seconds,
+        "now": now,
+    }
+    return [UsageRow(**row._mapping) for row in conn.execute(_USAGE, values)]
+
+
+def read_runtimes(
+    conn: Connection,
+    *,
+    queue_id: int | None = None,
+    owner: tuple[str, str] | None = None,
+    most: int = 1_000,
+) -> Runtimes:
+    """Of the newest attempts in a queue, or in all; with `owner`, its tenant and user, of these alone."""
+    tenant, user = owner or (None, None)
+    where = ["queue_id = :queue_id"] if queue_id is not None else []
+    where += ["tenant = :tenant", "owner = :owner"] if owner is not None else []
+    condition = f"WHERE {' AND '.join(where)}" if where else ""
+    (row,) = conn.execute(
+        text(_RUNTIMES.format(condition=condition)),
+        {"queue_id": queue_id, "tenant": tenant, "owner": user, "most": most},
+    )
+    return Runtimes(**row._mapping)
+
+
+_H, _NOW = "CAST(:half_life AS float8)", "CAST(:now AS timestamptz)"
+_LIVE_SECONDS = seconds_between("COALESCE(a.resized_at, a.admitted_at)", _NOW)
+_BEFORE_SECONDS = seconds_between("b.began_at", "b.ended_at")
+_LEFT = decayed("p.decayed_seconds", seconds_between("p.as_of", _NOW), half_life=_H)
+_USAGE = text(f"""
+WITH parts AS (
+  SELECT queue_id, tenant, owner, resource, 0::bigint AS amount, held_seconds, lost_seconds,
+    decayed_seconds, as_of FROM usage
+  UNION ALL
+  SELECT queue_id, tenant, owner, resource, 0, held_seconds, lost_seconds, decayed_seconds, ended_at
+  FROM ({charges_of("SELECT unit_id, attempt FROM uncharged_attempts", half_life=_H)}) noted
+  UNION ALL
+  SELECT a.queue_id, g.tenant, g.owner, u.resource, u.amount::bigint, u.amount::float8 * {_LIVE_SECONDS},
+    0, 0, {_NOW}
+  FROM attempts a JOIN groups g ON g.id = a.group_id, jsonb_each_text(a.usage) AS u (resource, amount)
+  UNION ALL
+  SELECT a.queue_id, g.tenant, g.owner, u.resource, 0, u.amount::float8 * {_BEFORE_SECONDS}, 0, 0, {_NOW}
+  FROM attempts a JOIN groups g ON g.id = a.group_id,
+    jsonb_to_recordset(a.held_before) AS b (usage jsonb, began_at timestamptz, ended_at timestamptz),
+    jsonb_each_text(b.usage) AS u (resource, amount)
+)
+SELECT q.name AS queue, p.tenant, p.owner, p.resource, sum(p.amount)::bigint AS amount,
+  sum(p.held_seconds) AS held_seconds, sum(p.lost_seconds) AS lost_seconds, sum({_LEFT}) AS decayed_seconds
+FROM parts p JOIN queues q ON q.id = p.queue_id
+WHERE (CAST(:queue AS text) IS NULL OR q.name = :queue)
+  AND (CAST(:tenant AS text) IS NULL OR p.tenant = :tenant)
+  AND (CAST(:owner AS text) IS NULL OR p.owner = :owner)
+  AND (CAST(:resource AS text) IS NULL OR p.resource = :resource)
+GROUP BY q.name, p.tenant, p.owner, p.resource
+HAVING sum(p.held_seconds) > 0 OR sum(p.amount) > 0
+ORDER BY q.name, p.tenant, p.owner, p.resource
+""")  # noqa: S608
+
+#: At its limit an attempt would have run on: it counts with what it ran, and is told.
+_RUNTIMES = """
+SELECT count(*) AS samples, count(*) FILTER (WHERE is_cut) AS cut,
+  percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) AS p50_seconds,
+  percentile_cont(0.9) WITHIN GROUP (ORDER BY seconds) AS p90_seconds
+FROM (SELECT seconds, is_cut FROM runtimes {condition} ORDER BY ended_at DESC LIMIT :most) newest
+"""
