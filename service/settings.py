@@ -84,6 +84,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     reserve_depth: Annotated[str, msgspec.Meta(pattern="^(all|[0-9]{1,6})\\Z")] = "1"
     #: After so long without anything but places, places are kept for a group whatever their date.
     guard_seconds: Seconds = 86_400.0
+    #: What was used and is over counts half after so long when waiting groups are ordered; 0: only what is
+    #: held now counts.
+    half_life_seconds: Annotated[float, msgspec.Meta(ge=0, le=_LONG)] = 0.0
     #: The ticker's period: a lost wake-up costs one tick.
     tick_seconds: Seconds = 1.0
     #: A process is well as long as its main loop has come round within so long (`muster health`): longer

@@ -92,8 +92,8 @@ class Client:
 
     def runtimes(self, queue: str, *, tenant: str | None = None, user: str | None = None) -> Runtimes:
         """How long groups of the caller, or for operators of somebody, are likely to run in a queue."""
-        query = {"queue": queue, "tenant": tenant, "user": user}
-        return self._ask("GET", "/v1/runtimes", Runtimes, query=query)
+        query = {"tenant": tenant, "user": user}
+        return self._ask("GET", f"/v1/queues/{segment(queue)}/runtimes", Runtimes, query=query)
 
     def submit(self, group: Mapping[str, Any], *, key: str | None = None) -> Group:
         """Submit one group. With the `key` of an earlier submit of the same body: answers that group."""

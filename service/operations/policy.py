@@ -11,4 +11,5 @@ def policy_of(settings: Settings) -> Policy:
     return Policy(
         reserve_depth=None if depth == "all" else int(depth),
         guard_seconds=settings.guard_seconds,
+        half_life_seconds=settings.half_life_seconds,
     )

@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from sqlalchemy import Connection, Engine
 
-from service.domain.errors import NotAllowed
+from service.domain.errors import NotFound
 from service.domain.principal import Principal
 from service.operations.read_queues import may_see, no_queue
 from service.store.queues import find_queue
@@ -46,15 +46,14 @@ class RuntimesView:
 
 
 def get_usage(engine: Engine, wanted: UsageFilter, *, principal: Principal, now: datetime) -> UsageView:
-    """Everybody's for operators; for others their own, whatever they ask for."""
+    """Everybody's for operators; for others their own, and of somebody else nothing."""
+    is_own = wanted.tenant in (None, principal.tenant) and wanted.owner in (None, principal.user)
     if not principal.is_operator:
-        is_own = wanted.tenant in (None, principal.tenant) and wanted.owner in (None, principal.user)
-        if not is_own:
-            raise NotAllowed("Only operators may read what others used.")
         wanted = replace(wanted, tenant=principal.tenant, owner=principal.user)
     with engine.connect() as conn:
-        half_life = get_half_life(conn)
-        rows = list_usage(conn, wanted, half_life_seconds=half_life, now=now)
+        half_life, rows = get_half_life(conn), []
+        if is_own or principal.is_operator:
+            rows = list_usage(conn, wanted, half_life_seconds=half_life, now=now)
     return UsageView(half_life_seconds=half_life, as_of=now, rows=tuple(rows))
 
 
@@ -68,7 +67,7 @@ def get_runtimes(
     """
     owner = (tenant or principal.tenant, user or principal.user)
     if owner != (principal.tenant, principal.user) and not principal.is_operator:
-        raise NotAllowed("Only operators may ask for others.")
+        raise NotFound(f"There is no user {owner[1]}.")
     with engine.connect() as conn:
         found = find_queue(conn, queue)
         if found is None or not may_see(principal, found):

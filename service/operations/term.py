@@ -23,6 +23,7 @@ from service.inventory.ledger import Ledger
 from service.inventory.state import Answer, AttemptKey, DeviceKey, Stamp
 from service.inventory.verdicts import Publisher
 from service.operations import rebuild
+from service.operations.charge import ensure_half_life
 from service.operations.commit import Committed, Outdated, commit_plan
 from service.operations.load_world import load_changes, load_world
 from service.points import reach
@@ -63,8 +64,11 @@ class Term:
         # publisher is new, so the first cycle publishes every queue.
         self._ledger.raise_epoch(epoch)
         reach("worker.epoch-raised")
-        changes, self._position = load_world(conn)
-        self.world = World.empty()
+        half_life = policy.half_life_seconds
+        if ensure_half_life(conn, half_life):
+            reach("worker.half-life-changed")
+        changes, self._position = load_world(conn, half_life_seconds=half_life)
+        self.world = World.empty(half_life_seconds=half_life)
         self.world.apply(changes)
         self._ended: dict[AttemptKey, None] = {}
         self._rebuild()

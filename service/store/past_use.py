@@ -15,15 +15,16 @@ Charges = dict[tuple[int, int], tuple[Charge, ...]]
 
 _H = "CAST(:half_life AS float8)"
 _NOTED = charges_of("SELECT unit_id, attempt FROM uncharged_attempts", half_life=_H)
-_LEFT = decayed("p.decayed_seconds", seconds_between("p.as_of", "newest.as_of"), half_life=_H)
+_LEFT = decayed("p.decayed_seconds", seconds_between("p.ended_at", "p.as_of"), half_life=_H)
 _ALL = text(f"""
 WITH parts AS MATERIALIZED (
-  SELECT queue_id, resource, decayed_seconds, as_of FROM usage WHERE decayed_seconds > 0
+  SELECT queue_id, resource, decayed_seconds, as_of AS ended_at FROM usage WHERE decayed_seconds > 0
   UNION ALL
   SELECT queue_id, resource, decayed_seconds, ended_at FROM ({_NOTED}) noted WHERE decayed_seconds > 0
-), newest AS (SELECT max(as_of) AS as_of FROM parts)
-SELECT p.queue_id, p.resource, sum({_LEFT}) AS amount_seconds, newest.as_of
-FROM parts p, newest GROUP BY p.queue_id, p.resource, newest.as_of ORDER BY p.queue_id, p.resource
+)
+SELECT p.queue_id, p.resource, sum({_LEFT}) AS amount_seconds, p.as_of
+FROM (SELECT *, max(ended_at) OVER (PARTITION BY queue_id, resource) AS as_of FROM parts) p
+GROUP BY p.queue_id, p.resource, p.as_of ORDER BY p.queue_id, p.resource
 """)  # noqa: S608
 
 

@@ -23,12 +23,16 @@ def get_half_life(conn: Connection, *, is_locked: bool = False) -> float:
 def set_half_life(conn: Connection, half_life_seconds: float) -> bool:
     """From now on usage decays so; False if it does already. What counts yet is reckoned anew from the
     closed attempts that are in the books, each as if this half-life had always been the one."""
-    changed = conn.execute(_SET_HALF_LIFE, {"half_life": half_life_seconds}).rowcount
-    if changed:
-        conn.execute(text("UPDATE usage SET decayed_seconds = 0"))
-        if half_life_seconds > 0:
-            conn.execute(_RECKON, {"half_life": half_life_seconds})
-    return bool(changed)
+    if get_half_life(conn) == half_life_seconds:
+        return False
+    conn.execute(
+        text("UPDATE usage_decay SET half_life_seconds = :half_life WHERE id = 1"),
+        {"half_life": half_life_seconds},
+    )
+    conn.execute(text("UPDATE usage SET decayed_seconds = 0"))
+    if half_life_seconds > 0:
+        conn.execute(_RECKON, {"half_life": half_life_seconds})
+    return True
 
 
 def charge_some(conn: Connection, *, limit: int) -> tuple[int, list[Owner]]:
@@ -53,11 +57,6 @@ def drop_old_runtimes(conn: Connection, owners: list[Owner]) -> None:
 
 
 _H = "CAST(:half_life AS float8)"
-
-_SET_HALF_LIFE = text(
-    f"UPDATE usage_decay SET half_life_seconds = {_H}"  # noqa: S608
-    f" WHERE id = 1 AND half_life_seconds <> {_H}"
-)
 
 _LATER = "GREATEST(usage.as_of, excluded.as_of)"
 _ADDED = decayed("p.decayed_seconds", seconds_between("p.ended_at", "p.as_of"), half_life=_H)

@@ -142,6 +142,13 @@ def a_worker_starts(strike: Strike) -> None:
     _restart(strike, "worker")
 
 
+@reaches("worker.half-life-changed")
+def the_ledger_of_usage_has_another_half_life(strike: Strike) -> None:
+    with connect(strike.trial.up.data) as conn:
+        conn.execute("UPDATE usage_decay SET half_life_seconds = 60")
+    _restart(strike, "worker")
+
+
 @reaches(
     "dispatcher.lease-taken",
     "dispatcher.nodes-registered",

@@ -1,14 +1,11 @@
-"""/v1/usage and /v1/runtimes"""
+"""/v1/usage, and how long groups of a queue run"""
 
 from __future__ import annotations
 
-from typing import Annotated
-
 from litestar import Controller, get
-from litestar.params import QueryParameter
+from litestar.params import FromPath
 
 from service.api.deps import ClockDep, EngineDep, PrincipalDep
-from service.api.patterns import NO_NUL
 from service.api.schemas.amounts import resource_of
 from service.api.schemas.group_filter import Text
 from service.api.schemas.usage import RuntimesAnswer, UsageAnswer, runtimes_answer, usage_answer
@@ -40,15 +37,17 @@ class UsageController(Controller):
         )
         return usage_answer(get_usage(engine, wanted, principal=principal, now=clock.now()))
 
-    @get("/runtimes", operation_id="get-runtimes", sync_to_thread=True)
+    @get("/queues/{queue_name:str}/runtimes", operation_id="get-runtimes", sync_to_thread=True)
     def get_runtimes(
         self,
         engine: EngineDep,
         principal: PrincipalDep,
-        queue: Annotated[str, QueryParameter(min_length=1, max_length=128, pattern=NO_NUL)],
+        queue_name: FromPath[str],
         tenant: Text = None,
         user: Text = None,
     ) -> RuntimesAnswer:
         """How long groups of a user in a queue are likely to run, from those that ended. The user is the
         caller, unless an operator names somebody."""
-        return runtimes_answer(get_runtimes(engine, queue, tenant=tenant, user=user, principal=principal))
+        return runtimes_answer(
+            get_runtimes(engine, queue_name, tenant=tenant, user=user, principal=principal)
+        )

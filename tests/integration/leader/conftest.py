@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 import redis
@@ -54,8 +55,8 @@ def make_leader(database_url: str, client: redis.Redis, clock: VirtualClock) -> 
     """Leaders that live by the virtual clock, with a lease of ten seconds."""
     made: list[Leader] = []
 
-    def make(name: str = "w1") -> Leader:
-        leader = Leader(database_url, client, clock=clock, settings=Settings(), name=name)
+    def make(name: str = "w1", **settings: Any) -> Leader:
+        leader = Leader(database_url, client, clock=clock, settings=Settings(**settings), name=name)
         made.append(leader)
         return leader
 

@@ -1,0 +1,149 @@
+"""GET /v1/usage and /v1/queues/NAME/runtimes: own figures, and for operators everybody's."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from litestar import Litestar
+from litestar.testing import TestClient
+from sqlalchemy import Engine, text
+
+from service.clock import SystemClock
+from service.domain.principal import KeyRole
+from service.operations.charge import charge_closed_attempts
+from tests.integration.api.callers import Callers
+
+Client = TestClient[Litestar]
+
+_HOUR = timedelta(hours=1)
+_CLOSED = """
+WITH ended AS (
+  SELECT u.id, u.group_id, g.queue_id FROM units u JOIN groups g ON g.id = u.group_id WHERE g.public_id = :id
+), noted AS (
+  INSERT INTO uncharged_attempts (unit_id, attempt) SELECT id, :attempt FROM ended
+)
+INSERT INTO closed_attempts (unit_id, attempt, group_id, queue_id, generation, dispatches, places, usage,
+  admitted_at, running_at, ended_at, closed_at, outcome, cause, gpu_seconds)
+SELECT id, :attempt, group_id, queue_id, 1, 1, '[]', '{"H100-80GB": 2, "cpus": 4000, "memory": 2048}',
+  :start, :start, :end, :end, CASE WHEN :cause IS NULL THEN 'Succeeded' ELSE 'Requeued' END, :cause, 0
+FROM ended
+"""
+_LIVE = """
+INSERT INTO attempts (unit_id, attempt, revision, generation, group_id, queue_id, pool_id, places, usage,
+  dispatch, dispatches, admitted_at)
+SELECT u.id, 9, 1, 1, u.group_id, g.queue_id, 1, '[]', '{"H100-80GB": 1}', 'Launched', 1, :start
+FROM units u JOIN groups g ON g.id = u.group_id WHERE g.public_id = :id
+"""
+
+
+class Past:
+    """Attempts of one group of two GPUs that are over."""
+
+    def __init__(self, engine: Engine, client: Client) -> None:
+        answer = client.post("/v1/groups", json={"name": "g", "members": 1, "gpus": 1, "command": ["true"]})
+        assert answer.status_code == 201, answer.text
+        self._id = answer.json()["id"]
+        self._engine = engine
+        self._attempts = 0
+        self.now = SystemClock().now()
+
+    def held(self, *, hours: float, ago: float, cause: str | None = None) -> None:
+        self._attempts += 1
+        end = self.now - ago * _HOUR
+        values = {"id": self._id, "attempt": self._attempts, "cause": cause}
+        self._execute(
+            _CLOSED.replace(":cause", "CAST(:cause AS text)"), start=end - hours * _HOUR, end=end, **values
+        )
+
+    def holds_since(self, hours: float) -> None:
+        self._execute(_LIVE, id=self._id, start=self.now - hours * _HOUR)
+
+    def _execute(self, statement: str, **values: object) -> None:
+        with self._engine.begin() as conn:
+            conn.execute(text(statement), values)
+
+
+def usage(client: Client, **query: str) -> dict[tuple[str, str], dict[str, float]]:
+    answer = client.get("/v1/usage", params=query)
+    assert answer.status_code == 200, answer.text
+    return {(each["user"], each["resource"]): each for each in answer.json()["usage"]}
+
+
+def test_hours_lost_hours_and_what_counts_yet(engine: Engine, callers: Callers, operator: Client) -> None:
+    alice = callers.make(KeyRole.USER, user="alice")
+    with engine.begin() as conn:
+        conn.execute(text("UPDATE usage_decay SET half_life_seconds = 7200"))
+    past = Past(engine, alice)
+    past.held(hours=3, ago=4)
+    charge_closed_attempts(engine)
+    past.held(hours=1, ago=2, cause="Preempted")
+
+    found = usage(alice)
+    assert found["alice", "H100-80GB"]["hours"] == pytest.approx(2 * 4)
+    assert found["alice", "H100-80GB"]["lost_hours"] == pytest.approx(2 * 1)
+    assert found["alice", "cpus"]["hours"] == pytest.approx(4 * 4)
+    assert found["alice", "memory_gib"]["hours"] == pytest.approx(2 * 4)
+    # Four hours later a quarter of it is left.
+    at_end = 2 * 2 / 0.6931471805599453 * (1 - 2 ** (-3 / 2))
+    assert found["alice", "H100-80GB"]["decayed_hours"] == pytest.approx(at_end / 4, rel=1e-3)
+    assert operator.get("/v1/usage").json()["half_life"] == "2h"
+
+    past.holds_since(0.5)
+    running = usage(alice, resource="H100-80GB")["alice", "H100-80GB"]
+    assert running["held_now"] == 1
+    assert running["hours"] == pytest.approx(8.5, rel=1e-3)
+
+
+def test_whether_it_was_charged_yet_does_not_show(engine: Engine, callers: Callers) -> None:
+    alice = callers.make(KeyRole.USER, user="alice")
+    past = Past(engine, alice)
+    for ago in range(4):
+        past.held(hours=2, ago=ago)
+    before = usage(alice)
+    assert charge_closed_attempts(engine) == 4
+    assert usage(alice) == {key: pytest.approx(each) for key, each in before.items()}
+
+
+def test_owners_see_their_own_and_operators_all(engine: Engine, callers: Callers, operator: Client) -> None:
+    alice, bob = (callers.make(KeyRole.USER, user=user) for user in ("alice", "bob"))
+    for client in (alice, bob):
+        Past(engine, client).held(hours=1, ago=1)
+    assert {user for user, _ in usage(alice)} == {"alice"}
+    assert {user for user, _ in usage(operator)} == {"alice", "bob"}
+    assert {user for user, _ in usage(operator, user="bob")} == {"bob"}
+    assert {resource for _, resource in usage(operator, resource="memory_gib")} == {"memory_gib"}
+    assert usage(operator, queue="none") == {}
+    assert usage(operator, tenant="none") == {}
+    assert usage(alice, user="bob") == {}
+    assert usage(alice, user="alice") == usage(alice)
+
+
+def test_runtimes_of_a_user_of_the_queue_or_of_all(
+    engine: Engine, callers: Callers, operator: Client
+) -> None:
+    alice, bob = (callers.make(KeyRole.USER, user=user) for user in ("alice", "bob"))
+
+    def runtimes(client: Client, **query: str) -> dict[str, object]:
+        answer = client.get("/v1/queues/default/runtimes", params=query)
+        assert answer.status_code == 200, answer.text
+        found: dict[str, object] = answer.json()
+        return found
+
+    assert runtimes(alice)["basis"] is None
+    past = Past(engine, alice)
+    for number in range(1, 12):
+        past.held(hours=number, ago=number)
+    # What was preempted says nothing of how long it would have run.
+    past.held(hours=100, ago=1, cause="Preempted")
+    past.held(hours=12, ago=1, cause="TimeLimit")
+    charge_closed_attempts(engine)
+
+    own = runtimes(alice)
+    assert (own["basis"], own["samples"], own["at_limit"]) == ("user", 12, 1)
+    assert own["p50_seconds"] == pytest.approx(6.5 * 3600)
+    assert own["p90_seconds"] == pytest.approx(10.9 * 3600)
+    assert runtimes(bob) == {**own, "user": "bob", "basis": "queue"}
+    assert runtimes(operator, user="alice") == own
+    assert bob.get("/v1/queues/default/runtimes", params={"user": "alice"}).status_code == 404
+    assert alice.get("/v1/queues/none/runtimes").status_code == 404
