@@ -6,13 +6,15 @@ Groups have small ids; group 7 of a table is `group_id=7`, its public id is `g7`
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from service.admission.cycle import plan_cycle
 from service.admission.plan import Admission, Blocker, Plan
 from service.admission.resident import World
+from service.admission.sizes import counts_of
+from service.admission.surplus import freed_by
 from service.admission.world import (
     Changes,
     Cohort,
@@ -250,7 +252,7 @@ def configuration(
         version=version,
         queues={each.id: each for each in members},
         pools={
-            pool: Pool(id=pool, name=f"p{pool}", levels=tuple(levels))
+            pool: Pool(id=pool, name=f"p{pool}", levels=tuple(levels), can_resize=True)
             for pool in {each.pool_id for each in known}
         },
         nodes={each.id: each for each in known},
@@ -279,8 +281,35 @@ class Site:
         """Plan, and admit what the plan says."""
         self.plan = plan_cycle(self.world, after(seconds))
         self.world.admit(self.plan.admissions, after(seconds))
+        self.world.resize(self.plan.resizes, after(seconds))
         self.world.keep_claims(self.plan.claims_made, ended=self.plan.claims_ended)
         return self.plan
+
+    def unit(self, group_id: int) -> RunningUnit:
+        """The gang, which runs."""
+        return self.world.running[unit_id(group_id, 0)]
+
+    def size(self, group_id: int) -> tuple[int, ...]:
+        """Members of each role that the gang has."""
+        unit = self.unit(group_id)
+        return counts_of(self.world.shapes[unit.shape_id], unit.places)
+
+    def settle(self, *group_ids: int) -> None:
+        """These gangs run: what they added is launched, what they dropped is gone."""
+        for group_id in group_ids:
+            unit = self.unit(group_id)
+            shape = self.world.shapes[unit.shape_id]
+            gone = tuple(place for place in unit.places if place.member in unit.dropping)
+            freed = freed_by(gone, shape, nodes=self.world.configuration.nodes)
+            settled = replace(
+                unit,
+                is_resizable=shape.sizing is Sizing.WHILE_RUNNING,
+                places=tuple(place for place in unit.places if place not in gone),
+                usage={name: amount - freed.get(name, 0) for name, amount in unit.usage.items()},
+                dropping=(),
+                dropping_until=None,
+            )
+            self.world.apply(Changes(running={unit.id: settled}))
 
     def end(self, *group_ids: int) -> None:
         """Everything of these groups that runs has ended."""

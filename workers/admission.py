@@ -203,7 +203,7 @@ class Leader:
         cycle = self._cycle_under_way()
         term.settle()
         try:
-            term.reserve(cycle.plan.admissions)
+            term.reserve(cycle.plan.admissions, cycle.plan.resizes)
         except ReservationRefused as error:
             version = cycle.plan.config_version
             self._suspects.note_refused(error.admissions, config_version=version, now=self._clock.now())
@@ -223,19 +223,18 @@ class Leader:
                 self._note_stale(term, by="store")
                 self._drop()
             else:
-                term.give_back(cycle.plan.admissions)
+                term.give_back(cycle.plan.admissions, cycle.plan.resizes)
             return False
         reach("worker.committed")
         cycle.admitted = len(outcome.won)
         cycle.is_committed = True
         # Whoever waits for the dispatcher waits for this bell; readers and the losers' places can wait.
-        pool_ids = {admission.pool_id for admission in outcome.won} | {
-            unit.pool_id for unit in outcome.evicted
-        }
-        jobs.ring_all_dispatchers(self._client, pool_ids)
+        pools = {each.pool_id for each in outcome.won} | {each.pool_id for each in outcome.evicted}
+        pools |= {each.pool_id for each in outcome.resized}
+        jobs.ring_all_dispatchers(self._client, pools)
         reach("worker.dispatchers-rung")
-        term.give_back(outcome.lost)
-        return not outcome.lost
+        term.give_back(outcome.lost, outcome.not_resized)
+        return not outcome.lost and not outcome.not_resized
 
     def _publish(self, term: Term) -> bool:
         is_newest = term.publish(self._cycle_under_way().plan, self._clock.now())

@@ -64,7 +64,7 @@ class Dispatcher:
             pool_name,
             clock=clock,
             settings=settings,
-            launcher=launcher.capabilities().kind,
+            launcher=launcher.capabilities(),
             holder=holder or f"{socket.gethostname()}:{os.getpid()}",
         )
         self._term: PoolTerm | None = None

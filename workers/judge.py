@@ -18,11 +18,14 @@ from service.operations.secret_box import SecretBox
 from service.settings import Settings
 from service.store.attempts import LAUNCHED, WAITING, LiveAttempt
 from service.store.member_ends import MemberEnd, load_member_ends
+from service.store.resizes import GONE, REFUSED
+from service.store.resizes import LAUNCHED as LAUNCHED_STEP
 from workers.launchers.base import CloseResult, GenerationKey, MemberKey
 from workers.launching import Handed
 from workers.log_tails import read_tails
 from workers.reconcile import (
     Sightings,
+    dropped_members,
     ends_of,
     generation_of,
     is_stopping,
@@ -30,6 +33,7 @@ from workers.reconcile import (
     live_members,
     member_views,
     policy_of,
+    resize_step,
     unit_view,
 )
 
@@ -37,17 +41,20 @@ from workers.reconcile import (
 @dataclass(slots=True)
 class Stops:
     """Members that should be told to stop, by their generation; and what may be closed, with the
-    success that it closes with, if any. `is_killing`: some of that still lives."""
+    success that it closes with, if any. `drop`: running ones whose surplus members may be closed.
+    `is_killing`: some of that still lives."""
 
     tell: list[tuple[LiveAttempt, list[MemberKey]]] = field(default_factory=list)
     close: dict[GenerationKey, tuple[LiveAttempt, Succeed | None]] = field(default_factory=dict)
+    drop: list[LiveAttempt] = field(default_factory=list)
     is_killing: bool = False
 
     def tell_by_grace(self, now: datetime) -> dict[float, list[MemberKey]]:
         """Members by the seconds that are left of their grace."""
         by_grace: dict[float, list[MemberKey]] = {}
         for attempt, members in self.tell:
-            left = max(0.0, ((attempt.kill_at or now) - now).total_seconds())
+            kill_at = attempt.drop_kill_at if attempt.dropping else attempt.kill_at
+            left = max(0.0, ((kill_at or now) - now).total_seconds())
             by_grace.setdefault(left, []).extend(members)
         return by_grace
 
@@ -85,6 +92,7 @@ class Judge:
             elif key in self.handed.refused:
                 self.result.decided.append((attempt, self.handed.refused[key]))
             else:
+                self._resize(attempt, stops)
                 undecided.append(attempt)
         for attempt, views in self._with_tails(self._views(undecided)):
             self._decide(attempt, views, stops=stops)
@@ -125,6 +133,27 @@ class Judge:
             stops.is_killing |= bool(living)
         else:
             stops.tell.append((attempt, living))
+
+    def _resize(self, attempt: LiveAttempt, stops: Stops) -> None:
+        """What was added is launched or refused; what is given up is told to stop, and closed when it has
+        stopped or its grace is over (X1)."""
+        key = generation_of(attempt)
+        if key in self.handed.grown:
+            self.result.resized.append(resize_step(attempt, LAUNCHED_STEP))
+        elif key in self.handed.not_grown:
+            step = resize_step(attempt, REFUSED, message=self.handed.not_grown[key])
+            self.result.resized.append(step)
+        elif attempt.dropping:
+            leaving = dropped_members(attempt, self.sightings.of(attempt))
+            if leaving and attempt.drop_kill_at is not None and attempt.drop_kill_at > self.now:
+                stops.tell.append((attempt, leaving))
+            else:
+                stops.drop.append(attempt)
+                stops.is_killing |= bool(leaving)
+
+    def conclude_drops(self, gone: Iterable[LiveAttempt]) -> None:
+        """The members that these give up are closed: their places are free."""
+        self.result.resized.extend(resize_step(attempt, GONE) for attempt in gone)
 
     def _decide(self, attempt: LiveAttempt, views: Sequence[MemberView], *, stops: Stops) -> None:
         decision = decide(

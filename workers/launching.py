@@ -18,7 +18,7 @@ from service.domain.lifecycle.launches import (
 from service.operations.dispatch import Claimed, Faults
 from service.operations.secret_box import SecretBox
 from service.settings import Settings
-from service.store.attempts import LiveAttempt
+from service.store.attempts import LAUNCHED, LiveAttempt
 from workers.launchers.base import GenerationKey, Launcher, LaunchResult, MemberLaunch, Outcome
 from workers.reconcile import generation_of, member_key, policy_of, printable, unit_view
 
@@ -29,14 +29,17 @@ _SEALED_OTHERWISE = "its secrets were sealed with another key than MUSTER_SECRET
 @dataclass(slots=True)
 class Handed:
     """What the launcher answered: generations that it took, and what becomes of the others. `has_more`:
-    others may wait, which are for the next call."""
+    others may wait, which are for the next call. `grown`: running ones that took the members which they
+    got besides; `not_grown`: those that did not, and why."""
 
     taken: set[GenerationKey] = field(default_factory=set)
     refused: dict[GenerationKey, Evict] = field(default_factory=dict)
+    grown: set[GenerationKey] = field(default_factory=set)
+    not_grown: dict[GenerationKey, str] = field(default_factory=dict)
     has_more: bool = False
 
     def __bool__(self) -> bool:
-        return bool(self.taken or self.refused)
+        return bool(self.taken or self.refused or self.grown or self.not_grown)
 
 
 class Pace:
@@ -73,6 +76,9 @@ def hand_over(
         try:
             hidden = box.open(one.spec.sealed)
         except InvalidToken:
+            if grows(one.attempt):
+                handed.not_grown[generation_of(one.attempt)] = _SEALED_OTHERWISE
+                continue
             handed.refused[generation_of(one.attempt)] = judge_launch_refusal(
                 unit_view(one.attempt, Faults(), is_launched=False),
                 policy_of(one.attempt, settings),
@@ -87,6 +93,9 @@ def hand_over(
         key = generation_of(one.attempt)
         if key not in answers:
             continue
+        if grows(one.attempt):
+            _judge_growth(handed, key, results=answers[key])
+            continue
         verdict = judge_launch(one.attempt, answers[key], settings=settings, node_names=node_names)
         if verdict is None:
             handed.taken.add(key)
@@ -95,17 +104,35 @@ def hand_over(
     return handed
 
 
+def grows(attempt: LiveAttempt) -> bool:
+    """Members were added to an attempt that runs, and are not launched yet."""
+    return attempt.dispatch == LAUNCHED and bool(attempt.adding)
+
+
+def _judge_growth(handed: Handed, key: GenerationKey, *, results: Sequence[LaunchResult]) -> None:
+    """All that came together are taken, or none of them: the others of the group run on."""
+    bad = next((result for result in results if result.outcome is not Outcome.STARTED), None)
+    if bad is None:
+        handed.grown.add(key)
+    else:
+        handed.not_grown[key] = printable(bad.message) or _NO_REASON
+
+
 def launches_of(
     claimed: Claimed, *, node_names: Mapping[int, str], hidden: Sequence[Mapping[str, str]]
 ) -> list[MemberLaunch]:
-    """Every member of a generation, with its rank. `hidden`: secret variables by position of the role."""
+    """Every member of a generation, or those that join one that runs, with its rank. `hidden`: secret
+    variables by position of the role."""
     attempt = claimed.attempt
-    places = sorted(attempt.places, key=lambda place: place.member)
+    places = sorted(attempt.present, key=lambda place: place.member)
+    coming = set(attempt.adding) if grows(attempt) else {place.member for place in places}
     seen_on: dict[int, int] = {}
     launches = []
     for rank, place in enumerate(places):
         local_rank = seen_on.get(place.node_id, 0)
         seen_on[place.node_id] = local_rank + 1
+        if place.member not in coming:
+            continue
         role = claimed.spec.spec.roles[place.role]
         launches.append(
             MemberLaunch(
@@ -125,6 +152,7 @@ def launches_of(
                 world_size=len(places),
                 local_rank=local_rank,
                 claimed_at=claimed.claimed_at,
+                revision=attempt.revision,
             )
         )
     return launches

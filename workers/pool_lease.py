@@ -14,6 +14,7 @@ from service.settings import Settings
 from service.store.dispatcher_lease import LeaseLost, renew_lease, take_lease
 from service.store.engine import make_direct_engine
 from service.store.inventory_rows import ensure_pool
+from workers.launchers.base import Capabilities
 
 _log = structlog.get_logger(__name__)
 
@@ -28,7 +29,7 @@ class PoolLease:
         *,
         clock: Clock,
         settings: Settings,
-        launcher: str,
+        launcher: Capabilities,
         holder: str,
     ) -> None:
         self._engine = engine
@@ -77,7 +78,13 @@ class PoolLease:
             return True
         conn = self._connect()
         with conn.begin():
-            pool_id = ensure_pool(conn, self._pool_name, launcher=self._launcher, levels=self._levels)
+            pool_id = ensure_pool(
+                conn,
+                self._pool_name,
+                launcher=self._launcher.kind,
+                levels=self._levels,
+                can_resize=self._launcher.can_resize,
+            )
         reach("dispatcher.pool-ensured")
         with conn.begin():
             epoch = take_lease(conn, pool_id, holder=self._holder, now=now, lease_seconds=self._seconds)

@@ -6,6 +6,7 @@ Nothing of it outlasts the lease: the next one begins with a comparison of the b
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -21,10 +22,17 @@ from service.store.attempts import WAITING, LiveAttempt
 from service.store.work import find_due, load_work
 from workers.drains import Drains
 from workers.judge import Judge, Stops
-from workers.launchers.base import GenerationKey, Launcher, LauncherUnreachable, MemberKey
+from workers.launchers.base import (
+    GenerationKey,
+    Launcher,
+    LauncherUnreachable,
+    MemberClosing,
+    MemberKey,
+    ResizingLauncher,
+)
 from workers.launching import Handed, Pace, hand_over
 from workers.pool_nodes import PoolNodes
-from workers.reconcile import Sightings, has_ended
+from workers.reconcile import Sightings, generation_of, has_ended
 from workers.sweep import Sweep
 
 _log = structlog.get_logger(__name__)
@@ -89,6 +97,7 @@ class PoolTerm:
         judge = self._judge(now, handed, short_units=short_units)
         stops = judge.look_at(attempts)
         has_told = self._stop(stops, now)
+        self._drop(judge, stops)
         self._close(judge, stops)
         recorded = self._record(judge.result, now)
         has_news = self._sightings.settle(
@@ -177,6 +186,9 @@ class PoolTerm:
         reach("dispatcher.members-launched")
         handed.has_more = len(startable) >= self._pace.most
         taken = {one.attempt.unit_id: one.attempt for one in claimed}
+        for unit_id, attempt in taken.items():
+            if generation_of(attempt) in handed.grown:
+                taken[unit_id] = replace(attempt, adding=())
         return handed, [taken.get(attempt.unit_id, attempt) for attempt in attempts]
 
     def _stop(self, stops: Stops, now: datetime) -> bool:
@@ -190,6 +202,20 @@ class PoolTerm:
                 self._told.update(new)
                 has_told = True
         return has_told
+
+    def _drop(self, judge: Judge, stops: Stops) -> None:
+        """Close members that running groups give up."""
+        if not stops.drop or not isinstance(self._launcher, ResizingLauncher):
+            return
+        closings = [
+            MemberClosing(key=MemberKey(*attempt.key, member), revision=attempt.revision)
+            for attempt in stops.drop
+            for member in attempt.dropping
+        ]
+        answers = zip(closings, self._launcher.close_members(closings), strict=True)
+        left = {closing.key.unit_id for closing, is_gone in answers if not is_gone}
+        judge.conclude_drops(attempt for attempt in stops.drop if attempt.unit_id not in left)
+        self._told = {member for member in self._told if member not in {each.key for each in closings}}
 
     def _close(self, judge: Judge, stops: Stops) -> None:
         if stops.close:
@@ -209,7 +235,7 @@ class PoolTerm:
         reach("dispatcher.pass-recorded")
         if recorded.has_lost_devices:
             self._nodes.read_again()
-        if recorded.released or recorded.has_lost_devices:
+        if recorded.released or recorded.has_lost_devices or recorded.has_resized:
             self._ring_leader()
         if recorded.handed_over:
             done = {GenerationKey(*key) for key in recorded.handed_over}

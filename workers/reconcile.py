@@ -18,6 +18,8 @@ from service.settings import Settings
 from service.store.attempts import CLOSING, LiveAttempt
 from service.store.inventory_rows import DeviceRow, NodeValues
 from service.store.member_ends import MemberEnd
+from service.store.places import pack_places
+from service.store.resizes import GONE, ResizeStep
 from workers.launchers.base import (
     GenerationKey,
     MemberKey,
@@ -108,7 +110,9 @@ def has_ended(seen: MemberObservation) -> bool:
 
 
 def ends_of(attempt: LiveAttempt, seen: Iterable[MemberObservation], *, now: datetime) -> list[MemberEnd]:
-    """Ends and losses of the present generation's members, with the launcher's instants."""
+    """Ends and losses of the present generation's members, with the launcher's instants. What it gives up
+    has no end that counts."""
+    started = {place.member for place in attempt.started}
     return [
         MemberEnd(
             unit_id=attempt.unit_id,
@@ -120,7 +124,7 @@ def ends_of(attempt: LiveAttempt, seen: Iterable[MemberObservation], *, now: dat
             detail=printable(one.detail),
         )
         for one in seen
-        if has_ended(one)
+        if has_ended(one) and one.key.member in started
     ]
 
 
@@ -133,8 +137,8 @@ def member_views(
     down_nodes: Collection[int],
     is_complete: bool,
 ) -> list[MemberView]:
-    """One view for each place. `recorded`: ends that are in the books though the launcher keeps them no
-    more. `is_complete`: the launcher had them all, so one that it does not name is lost."""
+    """One view for each member that it lives by. `recorded`: ends that are in the books though the launcher
+    keeps them no more. `is_complete`: the launcher had them all, so one that it does not name is lost."""
     return [
         _view(
             place,
@@ -144,7 +148,7 @@ def member_views(
             is_node_down=place.node_id in down_nodes,
             is_complete=is_complete,
         )
-        for place in sorted(attempt.places, key=lambda place: place.member)
+        for place in sorted(attempt.started, key=lambda place: place.member)
     ]
 
 
@@ -234,6 +238,23 @@ def live_members(attempt: LiveAttempt, seen: Mapping[int, MemberObservation]) ->
         for place in attempt.places
         if place.member in seen and not has_ended(seen[place.member])
     ]
+
+
+def dropped_members(attempt: LiveAttempt, seen: Mapping[int, MemberObservation]) -> list[MemberKey]:
+    """Members that it gives up and that live, as far as the launcher knows."""
+    living = live_members(attempt, seen)
+    return [key for key in living if key.member in attempt.dropping]
+
+
+def resize_step(attempt: LiveAttempt, step: str, *, message: str | None = None) -> ResizeStep:
+    return ResizeStep(
+        unit_id=attempt.unit_id,
+        attempt=attempt.attempt,
+        revision=attempt.revision,
+        step=step,
+        message=message,
+        places=pack_places(attempt.present) if step == GONE else None,
+    )
 
 
 def last_end(attempt: LiveAttempt, seen: Mapping[int, MemberObservation]) -> datetime | None:

@@ -46,7 +46,12 @@ def strays_of(books: Sequence[LiveKey], sightings: Sightings, *, node_ids: Mappi
         live.unit_id
         for live in books
         if live.dispatch == LAUNCHED
-        and len(seen.get(GenerationKey(live.unit_id, live.attempt, live.generation), ())) < live.member_count
+        and live.lacks_any_of(
+            [
+                one.key.member
+                for one in seen.get(GenerationKey(live.unit_id, live.attempt, live.generation), ())
+            ]
+        )
     }
     return strays
 

@@ -80,6 +80,10 @@ class Capacity:
                     known.add(state, domain)
         return known
 
+    def can_resize(self, node_id: int) -> bool:
+        """Whether the node's launcher starts and stops single members of a group that runs."""
+        return self._pools[self.nodes[node_id].node.pool_id].can_resize
+
     def query(self, shape_id: int, shape: Shape) -> ShapeQuery:
         """The shape in terms of this capacity's fields; an elastic one in its smallest size."""
         known = self._queries.get(shape_id)

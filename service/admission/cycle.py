@@ -11,6 +11,8 @@ from service.admission.claimants import start_claimants
 from service.admission.claims import ClaimBook
 from service.admission.explain import Explainer
 from service.admission.fit import Fitter
+from service.admission.growing import with_growing
+from service.admission.growth import Grower
 from service.admission.line import Key
 from service.admission.ordering import Heads
 from service.admission.plan import Plan
@@ -68,10 +70,16 @@ def plan_cycle(
         # 4. Fit: quota, then places, taking them as it goes. For a blocked head others may give way.
         outcome = Outcome(finished=set(served.finished), holding=dict(served.holding))
         _fit_in_order(world, heads, fitter=fitter, claims=claims, preemptor=preemptor, outcome=outcome)
-        # 5. Explain: everyone who was left out.
-        queues, numbers = Explainer(world, now, quota=quota, fitter=fitter).explain(
+        # 5. Grow: running groups get what nobody who waits could use.
+        growth = Grower(world, now, policy=policy, fitter=fitter, quota=quota).grow(
+            without={*without, *outcome.finished},
+            leaving={eviction.unit_id for eviction in preemptor.evictions},
+        )
+        # 6. Explain: everyone who was left out.
+        explained = Explainer(world, now, quota=quota, fitter=fitter).explain(
             blocked=outcome.blocked, holding=outcome.holding, finished=outcome.finished
         )
+        queues, numbers = with_growing(world, growth, queues=explained[0], numbers=explained[1])
     finally:
         quota.give_back()
         world.capacity.give_back()
@@ -82,6 +90,7 @@ def plan_cycle(
         claims_made=claims.made(),
         claims_ended=claims.ended(),
         wasted=claims.wasted(),
+        resizes=tuple(growth.resizes),
         queues=queues,
         numbers=numbers,
     )

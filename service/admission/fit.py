@@ -16,7 +16,7 @@ from service.admission.scratch import Share
 from service.admission.sizes import Counts, largest
 from service.admission.world import PendingUnit
 from service.domain.node import Place
-from service.domain.shape import Shape, usage_of
+from service.domain.shape import Shape, Sizing, usage_of
 from service.domain.unit import unit_id
 
 
@@ -174,6 +174,8 @@ class Fitter:
                 usage=usage,
                 cpus_milli_by_node={each.node_id: each.cpus_milli for each in taken},
                 memory_mib_by_node={each.node_id: each.memory_mib for each in taken},
+                is_resizable=self._shapes[row.shape_id].sizing is Sizing.WHILE_RUNNING
+                and self._capacity.can_resize(places[0].node_id),
             )
         )
 

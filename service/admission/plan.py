@@ -19,7 +19,8 @@ class Admission:
     `unit_id` is the admitted unit: for a member split off a waiting range, its own id, while
     `from_unit_id` is the row that waited. `version` is that row's version, for compare-and-set.
     `index` is the member index of an independent unit, 0 for a gang. Amounts by node are for the
-    ledger; `usage` is by quota resource.
+    ledger; `usage` is by quota resource. `is_resizable`: it may grow and
+    shrink while it runs, and its launcher can do that.
     """
 
     unit_id: int
@@ -35,6 +36,7 @@ class Admission:
     usage: Mapping[str, int]
     cpus_milli_by_node: Mapping[int, int]
     memory_mib_by_node: Mapping[int, int]
+    is_resizable: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,16 +63,20 @@ class Eviction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resize:
-    """A running unit whose places change. `revision` is the new one; `places` and `usage` are all that it
-    has from then on."""
+    """A running unit whose places change: it gets `added`, or gives up `dropped`. `revision` is the new one.
+
+    `places` and `usage` are all that it holds from then on; what it gives up is among them until its members
+    are gone, and `usage_without` is what it holds without the members that come or go."""
 
     unit_id: int
     attempt: int
     revision: int
+    pool_id: int
     places: tuple[Place, ...]
-    added: tuple[Place, ...]
-    dropped: tuple[Place, ...]
+    added: tuple[Place, ...] = ()
+    dropped: tuple[Place, ...] = ()
     usage: Mapping[str, int]
+    usage_without: Mapping[str, int]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,11 +95,13 @@ class Blocker:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueVerdict:
     """What readers see of a queue: the order in which the next cycle considers what waits, and
-    one list of blockers for each class, ranked."""
+    one list of blockers for each class, ranked. `growing`: groups that run and wait for more members, each
+    with the index of what keeps it from them."""
 
     queue_id: int
     order: PackedOrder
     verdicts: tuple[tuple[Blocker, ...], ...]
+    growing: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

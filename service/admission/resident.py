@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
@@ -14,7 +14,7 @@ from service.admission.holds import taken_by
 from service.admission.line import Key
 from service.admission.memory import Memory
 from service.admission.past_use import PastUse
-from service.admission.plan import Admission
+from service.admission.plan import Admission, Resize
 from service.admission.quota_tree import QuotaTree, Usage
 from service.admission.world import Changes, Configuration, Freed, PendingUnit, RunningUnit
 from service.domain.claim import Claim
@@ -51,6 +51,8 @@ class World:
         #: The same by queue, and those that are Evicting.
         self.running_in: dict[int, dict[int, RunningUnit]] = {}
         self.leaving: dict[int, RunningUnit] = {}
+        #: Units that may grow or shrink now.
+        self.resizable: dict[int, RunningUnit] = {}
         #: By the row that waits. Only a full load and the leader's own commits change them.
         self.claims: dict[int, Claim] = {}
         self.used: Usage = {}
@@ -79,8 +81,8 @@ class World:
             before, after = self.running.get(unit_id), changes.running.get(unit_id)
             if before is not None and before != after:
                 self._end(before)
+                freed.extend(_freed(before, after))
                 if after is None or after.attempt != before.attempt:
-                    freed.append(Freed(unit_id=unit_id, attempt=before.attempt))
                     # Once: an attempt that is not running here was counted with an earlier reading.
                     self.past_use.add(changes.charges.get((unit_id, before.attempt), ()))
         for unit_id, after in changes.running.items():
@@ -115,8 +117,33 @@ class World:
 
     def give_way(self, unit_id: int, evicting_until: datetime, *, preempted_at: tuple[datetime, ...]) -> None:
         """Apply an eviction that the leader has committed. The unit holds its places until it is gone."""
-        unit = replace(self.running[unit_id], evicting_until=evicting_until, preempted_at=preempted_at)
+        unit = replace(
+            self.running[unit_id],
+            evicting_until=evicting_until,
+            preempted_at=preempted_at,
+            is_resizable=False,
+        )
+        self.resizable.pop(unit_id, None)
         self.running[unit_id] = self.running_in[unit.queue_id][unit_id] = self.leaving[unit_id] = unit
+
+    def resize(self, resizes: Iterable[Resize], resized_at: datetime) -> None:
+        """Apply resizes that the leader has committed."""
+        for resize in resizes:
+            unit = self.running[resize.unit_id]
+            until = resized_at + timedelta(seconds=unit.grace_seconds)
+            self._end(unit)
+            self._start(
+                replace(
+                    unit,
+                    revision=resize.revision,
+                    places=resize.places,
+                    usage=resize.usage,
+                    resized_at=resized_at,
+                    is_resizable=False,
+                    dropping=tuple(place.member for place in resize.dropped),
+                    dropping_until=until if resize.dropped else None,
+                )
+            )
 
     def keep_claims(self, made: Iterable[Claim], *, ended: Iterable[int]) -> None:
         """Apply what the leader has committed of claims."""
@@ -171,6 +198,8 @@ class World:
         self.running_in.setdefault(unit.queue_id, {})[unit.id] = unit
         if unit.evicting_until is not None:
             self.leaving[unit.id] = unit
+        if unit.is_resizable:
+            self.resizable[unit.id] = unit
         used = self.used.setdefault(unit.queue_id, {})
         for resource, amount in unit.usage.items():
             used[resource] = used.get(resource, 0) + amount
@@ -185,12 +214,21 @@ class World:
         del self.running[unit.id]
         del self.running_in[unit.queue_id][unit.id]
         self.leaving.pop(unit.id, None)
+        self.resizable.pop(unit.id, None)
         used = self.used[unit.queue_id]
         for resource, amount in unit.usage.items():
             used[resource] -= amount
         self.quota.refund(unit.queue_id, unit.usage)
         for taken in taken_by(unit.places, self.shapes[unit.shape_id]):
             self.capacity.release(taken)
+
+
+def _freed(before: RunningUnit, after: RunningUnit | None) -> Iterator[Freed]:
+    """What of its places a unit gave back."""
+    if after is None or after.attempt != before.attempt:
+        yield Freed(unit_id=before.id, attempt=before.attempt, shape_id=before.shape_id)
+    elif gone := tuple(place for place in before.places if place not in after.places):
+        yield Freed(unit_id=before.id, attempt=before.attempt, shape_id=before.shape_id, places=gone)
 
 
 def _running(row: PendingUnit, admission: Admission, admitted_at: datetime) -> RunningUnit:

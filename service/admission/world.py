@@ -45,11 +45,13 @@ class Node:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pool:
-    """Nodes served by one launcher. `levels`: topology labels, outermost first, `host` last."""
+    """Nodes served by one launcher. `levels`: topology labels, outermost first, `host` last. `can_resize`:
+    the launcher starts and stops single members of a group that runs."""
 
     id: int
     name: str
     levels: tuple[str, ...]
+    can_resize: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +129,9 @@ class RunningUnit:
     """A unit that holds places (Admitted, Starting, Running, Recovering or Evicting).
 
     `evicting_until`: when its members are killed, of one that is Evicting. `preempted_at`: when it was
-    preempted during the last day. `resized_at`: when its places last changed."""
+    preempted during the last day. `resized_at`: when its places last changed. `is_resizable`: it is
+    Running, may grow and shrink, and no resize is under way. `dropping`: members that stop, killed at
+    `dropping_until`; their places are held until they are gone."""
 
     id: int
     group_id: int
@@ -148,6 +152,9 @@ class RunningUnit:
     owner: str = ""
     is_preemptible: bool = True
     grace_seconds: int = 0
+    is_resizable: bool = False
+    dropping: tuple[int, ...] = ()
+    dropping_until: datetime | None = None
 
     @property
     def frees_at(self) -> datetime | None:
@@ -178,7 +185,9 @@ class Changes:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Freed:
     """A reservation that a change ended: the leader releases it in the ledger (R5), which knows its
-    places."""
+    places. `places`: only these of an attempt that goes on, which are released by name (R1)."""
 
     unit_id: int
     attempt: int
+    shape_id: int
+    places: tuple[Place, ...] | None = None

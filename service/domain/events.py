@@ -25,6 +25,9 @@ class Kind(StrEnum):
     DEPENDENCY_MET = "DependencyMet"
     CHANGED = "Changed"
     MEMBER_ENDED = "MemberEnded"
+    RESIZED = "Resized"
+    RESIZE_DONE = "ResizeDone"
+    RESIZE_REFUSED = "ResizeRefused"
     DISPATCH_REFUSED = "DispatchRefused"
     NODE_LOST = "NodeLost"
     NODE_DOWN = "NodeDown"
@@ -42,8 +45,8 @@ class Kind(StrEnum):
 
 
 #: Kinds that change what may be admitted: the leader's feed reads these and nothing else (W1).
-#: Changes of queues, pools, nodes and devices reach it by `config.version` (L2). Admitted is the
-#: leader's own and already in its World. Each row of `units` that changed has an event of its own.
+#: Changes of queues, pools, nodes and devices reach it by `config.version` (L2). Admitted and Resized are
+#: the leader's own and already in its World. Each row of `units` that changed has an event of its own.
 FEED: frozenset[Kind] = frozenset(
     {
         Kind.SUBMITTED,
@@ -57,13 +60,16 @@ FEED: frozenset[Kind] = frozenset(
         Kind.RANGE_SPLIT,
         Kind.DEPENDENCY_MET,
         Kind.CHANGED,
+        Kind.RESIZE_DONE,
+        Kind.RESIZE_REFUSED,
     }
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Event:
-    """`actor` is a user's name, or `muster` when nobody asked for it. `data` never holds secrets."""
+    """`actor` is a user's name, or `muster` when nobody asked for it. `data` never holds secrets.
+    `is_feed`: the leader's feed reads it, also if its kind is not one of FEED."""
 
     at: datetime
     kind: Kind
@@ -75,3 +81,4 @@ class Event:
     generation: int | None = None
     cause: str | None = None
     data: Mapping[str, object] | None = None
+    is_feed: bool = False

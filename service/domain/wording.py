@@ -194,6 +194,11 @@ def _stopped(facts: Facts) -> str:
     return f"queue {facts.scope.get('queue', '')} is stopped"
 
 
+def _backing_off(facts: Facts) -> str:
+    until = facts.scope.get("until")
+    return f"its size does not change again before {until}" if until else "waits before its next attempt"
+
+
 def _plain(text: str) -> Callable[[Facts], str]:
     return lambda _: text
 
@@ -205,7 +210,7 @@ _SENTENCES: Mapping[Code, Callable[[Facts], str]] = {
     Code.NO_MATCHING_FLAVOR: _no_flavor,
     Code.ON_HOLD: _plain("it is held"),
     Code.DEPENDENCY_PENDING: _after,
-    Code.BACKING_OFF: _plain("waits before its next attempt"),
+    Code.BACKING_OFF: _backing_off,
     Code.DISPATCH_REFUSED: _plain("the launcher refused its start"),
     Code.QUOTA_EXCEEDED: _quota,
     Code.BORROWING_LIMIT: _borrowing,

@@ -60,6 +60,7 @@ class Ledger:
         self._client = client
         self._reserve = self._script("reserve")
         self._release = self._script("release")
+        self._drop = self._script("drop")
         self._mark = self._script("mark")
         self._raise_epoch = self._script("raise_epoch")
         self._switch = self._script("switch")
@@ -103,6 +104,16 @@ class Ledger:
         names = [self._part(stamp, part) for part in ("held", "room", "holds")]
         calls = [_attempt(unit_id, attempt) for unit_id, attempt in attempts]
         return self._pipelined(self._release, [keys.LEDGER, *names], stamp=stamp, calls=calls)
+
+    def drop(self, stamp: Stamp, places: Sequence[Reservation]) -> tuple[list[Answer], Stamp]:
+        """Give back exactly these places of attempts that go on, whichever revision added them."""
+        names = [self._part(stamp, part) for part in ("held", "room", "holds")]
+        wanted = [_wanted(held) for held in places]
+        calls = [
+            (_attempt(held.unit_id, held.attempt), named["devices"], named["room"])
+            for held, named in zip(places, wanted, strict=True)
+        ]
+        return self._pipelined(self._drop, [keys.LEDGER, *names], stamp=stamp, calls=calls)
 
     def mark(
         self, stamp: Stamp, *, lost: Iterable[DeviceKey] = (), found: Iterable[DeviceKey] = ()

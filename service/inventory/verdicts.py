@@ -24,7 +24,8 @@ _PASSING = frozenset({"nodes", "unavailable"})
 
 
 class PublishedOrder(msgspec.Struct, frozen=True, kw_only=True):
-    """One queue's order as of (epoch, cycle), with the index of each waiting row's verdict."""
+    """One queue's order as of (epoch, cycle), with the index of each waiting row's verdict. `growing`: groups
+    that run and wait for more members, with the index of theirs."""
 
     queue_id: int
     epoch: int
@@ -34,6 +35,7 @@ class PublishedOrder(msgspec.Struct, frozen=True, kw_only=True):
     unit_ids: bytes
     verdict_of: bytes
     is_eligible: bytes
+    growing: tuple[tuple[int, int], ...] = ()
 
     def order(self) -> list[Waiting]:
         """The waiting rows in the order in which the next cycle considers them."""
@@ -51,7 +53,11 @@ class PublishedOrder(msgspec.Struct, frozen=True, kw_only=True):
         return unpacked(self.verdict_of)
 
     def verdict_for(self, group_id: int) -> int | None:
-        """Index of the verdict of the group's first waiting row, None if none was seen waiting."""
+        """Index of the verdict of the group's first waiting row, or of a group that waits to grow; None
+        if neither was seen."""
+        for growing_id, number in self.growing:
+            if growing_id == group_id:
+                return number
         groups = unpacked(self.group_ids)
         try:
             return unpacked(self.verdict_of)[groups.index(group_id)]
@@ -219,6 +225,7 @@ def _published(verdict: QueueVerdict, known: _Known, *, epoch: int, cycle: int, 
         unit_ids=order.unit_ids,
         verdict_of=order.verdict_of,
         is_eligible=order.is_eligible,
+        growing=verdict.growing,
         verdicts=known.packed_verdicts,
         since=known.packed_since,
     )

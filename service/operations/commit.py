@@ -10,7 +10,7 @@ from datetime import datetime
 from psycopg.errors import DeadlockDetected
 from sqlalchemy import Connection
 
-from service.admission.plan import Admission, Plan
+from service.admission.plan import Admission, Plan, Resize
 from service.domain.unit import index_of
 from service.points import reach
 from service.store.admit import WaitingRow, admit, begin_cycle, read_taken
@@ -18,6 +18,7 @@ from service.store.begin import own_begin
 from service.store.claims import write_claims
 from service.store.evictions import EvictedUnit, evict, lock_victims, read_evicted, settle_preemptions
 from service.store.lease import Fence
+from service.store.resizes import read_resized, write_resizes
 
 _TRIES = 4
 
@@ -25,11 +26,13 @@ _TRIES = 4
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Committed:
     """`won` are admitted, `evicted` give way. `lost` found their row changed since the plan: their places are
-    to be given back in the ledger."""
+    to be given back in the ledger. The same of resizes."""
 
     won: tuple[Admission, ...]
     lost: tuple[Admission, ...]
     evicted: tuple[EvictedUnit, ...] = ()
+    resized: tuple[Resize, ...] = ()
+    not_resized: tuple[Resize, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,10 +90,13 @@ def _commit_once(
             lock_victims(driver, plan.evictions)
             admitted = admit(driver, plan.admissions, rows=rows, fence=fence, now=now, cycle=cycle)
             # Whatever follows is under the fence too: if it has moved, all of this is rolled back.
+            written = write_resizes(
+                driver, plan.resizes, epoch=fence.epoch, config_version=fence.config_version, now=now
+            )
             write_claims(driver, made=plan.claims_made, ended=plan.claims_ended, leaving=rows)
             settle_preemptions(driver, started=_served(plan), wasted=plan.wasted, now=now)
             evicted = evict(driver, plan.evictions, now=now)
-        taken = read_taken(admitted)
+        taken, resized = read_taken(admitted), read_resized(written)
         if taken.fence != fence:
             return Outdated(found=taken.fence)
         gone = read_evicted(evicted)
@@ -100,6 +106,8 @@ def _commit_once(
         won=tuple(a for a in plan.admissions if a.from_unit_id in taken.row_ids),
         lost=tuple(a for a in plan.admissions if a.from_unit_id not in taken.row_ids),
         evicted=gone,
+        resized=tuple(r for r in plan.resizes if r.unit_id in resized),
+        not_resized=tuple(r for r in plan.resizes if r.unit_id not in resized),
     )
 
 

@@ -9,8 +9,10 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
+from service.domain.status import Status
 from service.store.attempts import (
     CLAIMED,
+    LAUNCHED,
     WAITING,
     LiveAttempt,
     PresentUnit,
@@ -82,12 +84,13 @@ class Faults:
         )
 
     def is_startable(self, attempt: LiveAttempt) -> bool:
-        """It waits for the launcher, or was claimed and never reported, and has no place on any of them."""
-        return (
-            attempt.dispatch in (WAITING, CLAIMED)
-            and attempt.evict_target is None
-            and not (self and self.nodes_of(attempt))
-        )
+        """It waits for the launcher, or was claimed and never reported, and has no place on any of them. Or
+        members wait that were added to it while it runs: where they cannot start they are refused."""
+        if attempt.evict_target is not None:
+            return False
+        if attempt.dispatch == LAUNCHED:
+            return bool(attempt.adding) and attempt.status is Status.RUNNING
+        return attempt.dispatch in (WAITING, CLAIMED) and not (self and self.nodes_of(attempt))
 
 
 def claim_attempts(fence: PoolFence, attempts: Sequence[LiveAttempt], *, now: datetime) -> list[Claimed]:

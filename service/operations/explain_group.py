@@ -25,6 +25,7 @@ from service.store.waiting_reads import (
     WaitingFacts,
     find_refused_end,
     get_waiting_facts,
+    is_below_its_size,
     list_open_dependencies,
     list_visible_holders,
 )
@@ -75,7 +76,7 @@ def explain_group(
         group = get_visible_group(conn, public_id, principal=principal)
         facts = get_waiting_facts(conn, group.id, now=now)
         if not facts.rows:
-            of_end = _reasons_of_end(conn, group)
+            of_end = _reasons_of_end(conn, group) or _reasons_of_size(conn, redis, group=group)
             return Explanation(
                 standing=_standing(conn, group, facts=facts, published=None, now=now),
                 reasons=of_end,
@@ -101,6 +102,16 @@ def _reasons_of_end(conn: Connection, group: GroupRow) -> tuple[Reason, ...]:
         return ()
     code = Code.DISPATCH_REFUSED
     return (Reason(code=code, message=refused.message or message(code), have=refused.refusals),)
+
+
+def _reasons_of_size(conn: Connection, redis: Redis, *, group: GroupRow) -> tuple[Reason, ...]:
+    """Of a group that runs with fewer members than it could have: why it gets no more."""
+    if not is_below_its_size(conn, group.id):
+        return ()
+    published = _published(redis, group)
+    with inventory_errors():
+        numbers = read_numbers(redis)
+    return tuple(_published_reasons(group, published, numbers=numbers))
 
 
 def _reasons(

@@ -49,6 +49,7 @@ from service.store.inventory_rows import set_devices_lost
 from service.store.member_ends import MemberEnd, send_member_ends
 from service.store.pipe import one_trip
 from service.store.progress import Progress, send_progress
+from service.store.resizes import ResizeStep, send_resize_steps
 from service.store.specs import send_erasure
 
 _OUTCOME_OF_TARGET = {
@@ -75,12 +76,14 @@ class Closed:
 
 @dataclass(slots=True, kw_only=True)
 class PassResult:
-    """What a pass found. `launched`: keys (unit, attempt, generation) that the launcher has taken."""
+    """What a pass found. `launched`: keys (unit, attempt, generation) that the launcher has taken.
+    `resized`: how the resizes of running ones went on."""
 
     launched: list[tuple[int, int, int]] = field(default_factory=list)
     ends: list[MemberEnd] = field(default_factory=list)
     decided: list[tuple[LiveAttempt, Advance | Recover | Evict]] = field(default_factory=list)
     closed: list[Closed] = field(default_factory=list)
+    resized: list[ResizeStep] = field(default_factory=list)
     node_names: Mapping[int, str] = field(default_factory=dict)
 
     def unit_ids(self) -> set[int]:
@@ -89,22 +92,25 @@ class PassResult:
             | {end.unit_id for end in self.ends}
             | {attempt.unit_id for attempt, _ in self.decided}
             | {closed.attempt.unit_id for closed in self.closed}
+            | {step.unit_id for step in self.resized}
         )
 
     def __bool__(self) -> bool:
-        return bool(self.launched or self.ends or self.decided or self.closed)
+        return bool(self.launched or self.ends or self.decided or self.closed or self.resized)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recorded:
     """`outdated`: units that had changed meanwhile, so that something was dropped. `handed_over`:
     generations that are over and that the launcher knew. `released`: attempts whose places are free now.
-    `has_followers`: something else can be done now, because of what was recorded or outdated."""
+    `has_resized`: members of running ones came or went. `has_followers`: something else can be done now,
+    because of what was recorded or outdated."""
 
     outdated: frozenset[int] = frozenset()
     handed_over: tuple[tuple[int, int, int], ...] = ()
     released: tuple[LiveAttempt, ...] = ()
     has_lost_devices: bool = False
+    has_resized: bool = False
     has_followers: bool = False
 
 
@@ -142,6 +148,8 @@ def commit_observations(fence: PoolFence, result: PassResult, *, now: datetime) 
                 send_member_ends(pipe, ends, now=now)
             if progress := _progress(result, decided, present=present):
                 send_progress(pipe, progress, now=now)
+            if resized := [step for step in result.resized if _has_its_revision(present, step)]:
+                send_resize_steps(pipe, resized, now=now)
             awaited = send_releases(pipe, releases, now=now) if releases else None
             if secret := {present[r.unit_id].group_id for r in releases if present[r.unit_id].has_secrets}:
                 send_erasure(pipe, secret)
@@ -150,7 +158,7 @@ def commit_observations(fence: PoolFence, result: PassResult, *, now: datetime) 
         # 5. Who waits for one of these ends.
         if awaited is not None and (group_ids := [row[0] for row in awaited]):
             answer_dependents(fence.conn, group_ids, now=now)
-    return _recorded(result, decided, closed=closed)
+    return _recorded(result, decided, closed=closed, has_resized=bool(resized))
 
 
 def _recorded(
@@ -158,6 +166,7 @@ def _recorded(
     decided: Sequence[tuple[LiveAttempt, Advance | Recover | Evict]],
     *,
     closed: Sequence[Closed],
+    has_resized: bool,
 ) -> Recorded:
     wanted = {attempt.unit_id for attempt, _ in result.decided} | {c.attempt.unit_id for c in result.closed}
     done = {attempt.unit_id for attempt, _ in decided} | {c.attempt.unit_id for c in closed}
@@ -166,7 +175,9 @@ def _recorded(
         handed_over=tuple(c.attempt.key for c in closed if c.attempt.dispatch != WAITING),
         released=tuple(c.attempt for c in closed if not _goes_on(c)),
         has_lost_devices=any(c.lost_devices for c in closed),
+        has_resized=has_resized,
         has_followers=wanted != done
+        or has_resized
         or any(not isinstance(decision, Advance) for _, decision in decided)
         or any(c.lost_devices or _goes_on(c) for c in closed),
     )
@@ -201,6 +212,11 @@ def _is_still_closing(present: Present, closed: Closed) -> bool:
 def _is_of_live(present: Present, end: MemberEnd) -> bool:
     row = present.get(end.unit_id)
     return row is not None and row.attempt == end.attempt and row.generation >= end.generation
+
+
+def _has_its_revision(present: Present, step: ResizeStep) -> bool:
+    row = present.get(step.unit_id)
+    return row is not None and (row.attempt, row.revision) == (step.attempt, step.revision)
 
 
 def _goes_on(closed: Closed) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping
 
+from service.admission.holds import taken_by
 from service.admission.plan import Admission
 from service.admission.world import Configuration, RunningUnit
 from service.domain.node import Place
@@ -40,19 +40,20 @@ def has_same_places(one: Configuration, other: Configuration) -> bool:
 
 def held_by(unit: RunningUnit, shape: Shape) -> Reservation:
     """What a live attempt holds, all revisions of it in one."""
-    cpus: Counter[int] = Counter()
-    memory: Counter[int] = Counter()
-    for place in unit.places:
-        requests = shape.roles[place.role].requests
-        cpus[place.node_id] += requests.cpus_milli
-        memory[place.node_id] += requests.memory_mib
+    return named_places((unit.id, unit.attempt, unit.revision), unit.places, shape=shape)
+
+
+def named_places(key: tuple[int, int, int], places: Iterable[Place], *, shape: Shape) -> Reservation:
+    """These places of a (unit, attempt, revision)."""
+    unit_id, attempt, revision = key
+    taken = taken_by(places, shape)
     return Reservation(
-        unit_id=unit.id,
-        attempt=unit.attempt,
-        revision=unit.revision,
-        devices=_devices(unit.places),
-        cpus_milli=dict(cpus),
-        memory_mib=dict(memory),
+        unit_id=unit_id,
+        attempt=attempt,
+        revision=revision,
+        devices=tuple((each.node_id, device) for each in taken for device in each.devices),
+        cpus_milli={each.node_id: each.cpus_milli for each in taken},
+        memory_mib={each.node_id: each.memory_mib for each in taken},
     )
 
 

@@ -14,13 +14,13 @@ from sqlalchemy import Connection
 
 from service.admission.cycle import plan_cycle
 from service.admission.packed_order import PackedOrder
-from service.admission.plan import Admission, Plan, QueueVerdict
+from service.admission.plan import Admission, Plan, QueueVerdict, Resize
 from service.admission.policy import Policy
 from service.admission.resident import World
 from service.admission.world import Changes
 from service.inventory.glance import glance
 from service.inventory.ledger import Ledger
-from service.inventory.state import Answer, AttemptKey, DeviceKey, Stamp
+from service.inventory.state import Answer, AttemptKey, DeviceKey, Reservation, Stamp
 from service.inventory.verdicts import Publisher
 from service.operations import rebuild
 from service.operations.charge import ensure_half_life
@@ -71,6 +71,7 @@ class Term:
         self.world = World.empty(half_life_seconds=half_life)
         self.world.apply(changes)
         self._ended: dict[AttemptKey, None] = {}
+        self._dropped: list[Reservation] = []
         self._rebuild()
 
     @property
@@ -104,8 +105,12 @@ class Term:
             self._rebuild()
             return True
         lost = rebuild.lost_devices(self.world.configuration)
-        if not self._ended and lost == self._lost:
+        if not self._ended and not self._dropped and lost == self._lost:
             return False
+        if self._dropped:
+            # Before their attempts end as a whole.
+            self._drop_places(self._dropped)
+            self._dropped.clear()
         if self._ended:
             self._release(list(self._ended))
             reach("worker.places-released")
@@ -115,7 +120,7 @@ class Term:
             reach("worker.devices-marked")
         return True
 
-    def reserve(self, admissions: Sequence[Admission]) -> None:
+    def reserve(self, admissions: Sequence[Admission], resizes: Sequence[Resize] = ()) -> None:
         """Take the places of a plan in the ledger, each admission all or nothing (R1). Raises
         ReservationRefused with those that the ledger finds no room for."""
         wanted = [rebuild.wanted_by(admission) for admission in admissions]
@@ -126,6 +131,9 @@ class Term:
         if refused := [admission for admission, answer in pairs if answer is Answer.CONFLICT]:
             raise ReservationRefused(refused)
         _expect_done(answers)
+        if resizes:
+            answers, self._stamp = self._ledger.reserve(self._stamp, self._added(resizes))
+            _expect_done(answers)
 
     def commit(self, plan: Plan, now: datetime) -> Committed | Outdated:
         """The cycle's transaction. What did not come to be gives back its places in the ledger."""
@@ -145,6 +153,7 @@ class Term:
             self.world.admit(outcome.won, now)
             for gone in outcome.evicted:
                 self.world.give_way(gone.unit_id, gone.evicting_until, preempted_at=gone.preempted_at)
+            self.world.resize(outcome.resized, now)
             still_waiting = {admission.from_unit_id for admission in outcome.lost}
             self.world.keep_claims(plan.claims_made, ended=plan.claims_ended - still_waiting)
         return outcome
@@ -153,11 +162,12 @@ class Term:
         units = (self.world.running[eviction.unit_id] for eviction in plan.evictions)
         return (unit.group_id for unit in units if not self.world.shapes[unit.shape_id].is_gang)
 
-    def give_back(self, admissions: Iterable[Admission]) -> None:
+    def give_back(self, admissions: Iterable[Admission], resizes: Sequence[Resize] = ()) -> None:
         """Release reservations that were not committed, once that is certain (L4)."""
         attempts = [(admission.unit_id, admission.attempt) for admission in admissions]
         self._release(attempts)
-        if attempts:
+        self._drop_places(self._added(resizes))
+        if attempts or resizes:
             reach("worker.places-given-back")
 
     def publish(self, plan: Plan, now: datetime) -> bool:
@@ -177,7 +187,11 @@ class Term:
     def _apply(self, changes: Changes) -> None:
         before = self.world.configuration
         for freed in self.world.apply(changes):
-            self._ended[freed.unit_id, freed.attempt] = None
+            if freed.places is None:
+                self._ended[freed.unit_id, freed.attempt] = None
+            else:
+                key, shape = (freed.unit_id, freed.attempt, 0), self.world.shapes[freed.shape_id]
+                self._dropped.append(rebuild.named_places(key, freed.places, shape=shape))
         if changes.configuration is not None:
             self._has_moved |= not rebuild.has_same_places(before, changes.configuration)
 
@@ -192,10 +206,28 @@ class Term:
         self._lost = state.lost
         self._has_moved = False
         self._ended.clear()
+        self._dropped.clear()
 
     def _release(self, attempts: list[AttemptKey]) -> None:
         answers, self._stamp = self._ledger.release(self._stamp, attempts)
         _expect_done(answers)
+
+    def _drop_places(self, places: Sequence[Reservation]) -> None:
+        answers, self._stamp = self._ledger.drop(self._stamp, places)
+        _expect_done(answers)
+
+    def _added(self, resizes: Iterable[Resize]) -> list[Reservation]:
+        """What each revision adds (R1)."""
+        running, shapes = self.world.running, self.world.shapes
+        return [
+            rebuild.named_places(
+                (resize.unit_id, resize.attempt, resize.revision),
+                resize.added,
+                shape=shapes[running[resize.unit_id].shape_id],
+            )
+            for resize in resizes
+            if resize.added
+        ]
 
     def _mark(self, lost: frozenset[DeviceKey]) -> None:
         answer, self._stamp = self._ledger.mark(self._stamp, lost=lost - self._lost, found=self._lost - lost)

@@ -66,6 +66,8 @@ def unit_event(
         generation=attempt.generation,
         cause=None if cause is None else cause.value,
         data=data or None,
+        # Only while it runs it may be resized.
+        is_feed=attempt.is_resizable and kind in (Kind.RUNNING, Kind.RECOVERING),
     )
 
 

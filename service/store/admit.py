@@ -48,8 +48,8 @@ WITH fence AS MATERIALIZED (
     g.time_limit_seconds, g.start_timeout_seconds
   FROM unnest(%(unit_ids)s::bigint[], %(from_ids)s::bigint[], %(group_ids)s::bigint[],
               %(queue_ids)s::bigint[], %(pool_ids)s::bigint[], %(indexes)s::int[],
-              %(places)s::jsonb[], %(usages)s::jsonb[])
-    AS a (unit_id, from_id, group_id, queue_id, pool_id, index, places, usage)
+              %(places)s::jsonb[], %(usages)s::jsonb[], %(resizable)s::boolean[])
+    AS a (unit_id, from_id, group_id, queue_id, pool_id, index, places, usage, is_resizable)
   JOIN taken t ON t.id = a.from_id
   JOIN groups g ON g.id = a.group_id
 ), members AS (
@@ -60,8 +60,8 @@ WITH fence AS MATERIALIZED (
   FROM won WHERE unit_id <> from_id
 ), live AS (
   INSERT INTO attempts (unit_id, attempt, revision, generation, group_id, queue_id, pool_id, places, usage,
-    dispatch, dispatches, admitted_at, start_deadline_at, time_limit_at)
-  SELECT unit_id, attempt, 1, 1, group_id, queue_id, pool_id, places, usage, 'Waiting', 0,
+    is_resizable, dispatch, dispatches, admitted_at, start_deadline_at, time_limit_at)
+  SELECT unit_id, attempt, 1, 1, group_id, queue_id, pool_id, places, usage, is_resizable, 'Waiting', 0,
     %(now)s::timestamptz, %(now)s::timestamptz + make_interval(secs => start_timeout_seconds),
     %(now)s::timestamptz + make_interval(secs => time_limit_seconds)
   FROM won
@@ -167,6 +167,7 @@ def _admission_columns(admissions: Sequence[Admission]) -> dict[str, str]:
         "indexes": number_array(each.index for each in admissions),
         "places": text_array(_json(pack_places(each.places)) for each in admissions),
         "usages": text_array(_json(each.usage) for each in admissions),
+        "resizable": text_array("t" if each.is_resizable else "f" for each in admissions),
     }
 
 

@@ -23,7 +23,8 @@ class LiveAttempt:
     """One row of `attempts` with its unit and the policy of its group.
 
     `dispatch`: Waiting (for its launcher), Claimed (being handed over), Launched, Closing (its
-    members are being stopped). `version` is that of the unit.
+    members are being stopped). `version` is that of the unit. `adding` and `dropping`: members whose
+    resize is under way; those that go are killed at `drop_kill_at`.
     """
 
     unit_id: int
@@ -55,6 +56,21 @@ class LiveAttempt:
     evict_cause: Cause | None
     evict_message: str | None
     evict_backoff_seconds: int | None
+    revision: int = 1
+    is_resizable: bool = False
+    adding: tuple[int, ...] = ()
+    dropping: tuple[int, ...] = ()
+    drop_kill_at: datetime | None = None
+
+    @property
+    def present(self) -> tuple[Place, ...]:
+        """Places of the members that it has, without those that it is giving up."""
+        return tuple(place for place in self.places if place.member not in self.dropping)
+
+    @property
+    def started(self) -> tuple[Place, ...]:
+        """Places of the members that it lives by: neither given up, nor added and not launched yet."""
+        return tuple(place for place in self.present if place.member not in self.adding)
 
     @property
     def key(self) -> tuple[int, int, int]:
@@ -82,6 +98,7 @@ class PresentUnit(NamedTuple):
     evict_message: str | None
     evict_backoff_seconds: int | None
     has_secrets: bool
+    revision: int
 
 
 def lock_units(conn: Connection, unit_ids: Collection[int]) -> dict[int, PresentUnit]:
@@ -155,7 +172,8 @@ def next_generation(conn: Connection, unit_ids: Sequence[int]) -> None:
     conn.execute(
         text(
             "UPDATE attempts SET generation = generation + 1, dispatch = 'Waiting', claimed_at = NULL,"
-            " kill_at = NULL"
+            " kill_at = NULL, adding = NULL,"
+            " usage_without = CASE WHEN dropping IS NULL THEN NULL ELSE usage_without END"
             " WHERE unit_id = ANY(CAST(:ids AS bigint[])) AND evict_target IS NULL"
         ),
         {"ids": list(unit_ids)},
@@ -174,7 +192,8 @@ _LOCK_GROUPS = compact("""
 _LOCK_UNITS = compact("""
     SELECT u.id, u.group_id, u.status, u.version, u.restarts_used, a.attempt, a.generation, a.dispatch,
            a.pool_id, a.evict_target, a.evict_cause, a.evict_message, a.evict_backoff_seconds,
-           EXISTS (SELECT FROM group_specs s WHERE s.group_id = u.group_id AND s.secrets IS NOT NULL)
+           EXISTS (SELECT FROM group_specs s WHERE s.group_id = u.group_id AND s.secrets IS NOT NULL),
+           a.revision
     FROM units u JOIN attempts a ON a.unit_id = u.id
     WHERE u.id = ANY(CAST($1 AS bigint[])) ORDER BY u.id FOR NO KEY UPDATE OF u, a
 """)

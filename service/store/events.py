@@ -43,7 +43,7 @@ def _row(event: Event) -> tuple[object, ...]:
 
 def _values(event: Event) -> tuple[object, ...]:
     return (
-        event.kind in FEED,
+        event.is_feed or event.kind in FEED,
         event.at,
         event.kind.value,
         event.group_id,

@@ -57,20 +57,24 @@ class NodeValues:
     boot_id: str | None
 
 
-def ensure_pool(conn: Connection, name: str, *, launcher: str, levels: Sequence[str]) -> int:
+def ensure_pool(
+    conn: Connection, name: str, *, launcher: str, levels: Sequence[str], can_resize: bool = False
+) -> int:
     """The id of the pool, made if it is not there. The configuration is a new one if it changed."""
     row = conn.execute(
-        text("SELECT id, launcher, levels FROM pools WHERE name = :name"), {"name": name}
+        text("SELECT id, launcher, levels, can_resize FROM pools WHERE name = :name"), {"name": name}
     ).one_or_none()
-    if row is not None and (row.launcher, list(row.levels)) == (launcher, list(levels)):
+    known = None if row is None else (row.launcher, list(row.levels), row.can_resize)
+    if row is not None and known == (launcher, list(levels), can_resize):
         return int(row.id)
     pool_id: int = conn.execute(
         text(
-            "INSERT INTO pools (name, launcher, levels) VALUES (:name, :launcher, :levels)"
-            " ON CONFLICT (name) DO UPDATE SET launcher = EXCLUDED.launcher, levels = EXCLUDED.levels"
-            " RETURNING id"
+            "INSERT INTO pools (name, launcher, levels, can_resize)"
+            " VALUES (:name, :launcher, :levels, :can_resize)"
+            " ON CONFLICT (name) DO UPDATE SET launcher = EXCLUDED.launcher, levels = EXCLUDED.levels,"
+            " can_resize = EXCLUDED.can_resize RETURNING id"
         ),
-        {"name": name, "launcher": launcher, "levels": list(levels)},
+        {"name": name, "launcher": launcher, "levels": list(levels), "can_resize": can_resize},
     ).scalar_one()
     raise_config_version(conn)
     return pool_id

@@ -25,7 +25,9 @@ _LIVING = """
 SELECT u.id, u.group_id, g.public_id::text, g.queue_id, g.shape_id, a.attempt, a.revision, a.places,
   a.usage, a.admitted_at, a.time_limit_at,
   CASE WHEN a.evict_target IS NOT NULL THEN a.kill_at END, a.resized_at, u.preempted_at, g.priority,
-  g.submitted_at, g.tenant, g.owner, g.is_preemptible, g.grace_seconds
+  g.submitted_at, g.tenant, g.owner, g.is_preemptible, g.grace_seconds,
+  a.is_resizable AND u.status = 'Running' AND a.adding IS NULL AND a.dropping IS NULL, a.dropping,
+  a.drop_kill_at
 FROM attempts a JOIN units u ON u.id = a.unit_id JOIN groups g ON g.id = u.group_id
 WHERE u.status NOT IN ('Pending', 'Succeeded', 'Failed', 'Cancelled') AND
 """
@@ -97,6 +99,9 @@ def running_units(rows: Iterable[tuple[Any, ...]]) -> dict[int, RunningUnit]:
             owner=owner_of(row[16], row[17]),
             is_preemptible=row[18],
             grace_seconds=row[19],
+            is_resizable=row[20],
+            dropping=tuple(row[21] or ()),
+            dropping_until=row[22],
         )
         for row in rows
     }

@@ -76,6 +76,19 @@ def list_open_dependencies(conn: Connection, group_id: int) -> dict[When, tuple[
     return {when: found[when] for when in When if when in found}
 
 
+def is_below_its_size(conn: Connection, group_id: int) -> bool:
+    """Whether it runs, may grow, and has not all of its members."""
+    found = conn.execute(
+        text(
+            "SELECT FROM attempts a JOIN groups g ON g.id = a.group_id"
+            " WHERE a.unit_id = CAST(:group_id AS bigint) << 20 AND a.is_resizable"
+            " AND jsonb_array_length(a.places) < g.member_count"
+        ),
+        {"group_id": group_id},
+    ).first()
+    return found is not None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RefusedEnd:
     """A unit that failed because its starts were refused: how often in a row, and the last message."""

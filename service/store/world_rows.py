@@ -22,12 +22,15 @@ from service.store.unit_rows import (
 def read_configuration(conn: Connection) -> Configuration:
     """Everything that `config.version` counts, with that version (L2)."""
     version = conn.execute(text("SELECT version FROM config WHERE id = 1")).scalar_one()
-    pools = conn.execute(text("SELECT id, name, levels FROM pools"))
+    pools = conn.execute(text("SELECT id, name, levels, can_resize FROM pools"))
     return Configuration(
         version=version,
         queues=_queues(conn),
         cohorts=_cohorts(conn),
-        pools={row.id: Pool(id=row.id, name=row.name, levels=tuple(row.levels)) for row in pools},
+        pools={
+            row.id: Pool(id=row.id, name=row.name, levels=tuple(row.levels), can_resize=row.can_resize)
+            for row in pools
+        },
         nodes=_nodes(conn),
     )
 

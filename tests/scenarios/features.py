@@ -52,7 +52,6 @@ ALL = frozenset(
 NOT_BUILT = frozenset(
     [
         "topology_preferred",
-        "elastic",
         "backfill",
         "guard",
         "dry_run",

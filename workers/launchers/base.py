@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 
 class GenerationKey(NamedTuple):
@@ -39,9 +39,11 @@ class MemberKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MemberLaunch:
-    """One member to start. `devices` are GPU indexes on `node`; `rank` counts from 0 within the
-    unit, `local_rank` among its members on the same node. Members of one generation of a gang are
-    always launched in one call. `claimed_at`: a claim older than an hour is refused (X6)."""
+    """One member to start. `revision`: that of the attempt's places which gave it its own; a member that
+    was closed is started again only under a higher one. `devices` are GPU indexes on `node`; `rank` counts
+    from 0 within the unit, `local_rank` among its members on the same node. Members of one generation of
+    a gang are launched in one call, besides those that a ResizingLauncher starts later. `claimed_at`: a
+    claim older than an hour is refused (X6)."""
 
     key: MemberKey
     group_name: str
@@ -59,6 +61,7 @@ class MemberLaunch:
     world_size: int
     local_rank: int
     claimed_at: datetime
+    revision: int = 1
 
 
 class Outcome(StrEnum):
@@ -143,11 +146,13 @@ class NodeReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """`kind` names the launcher; a simulated one says so wherever it shows."""
+    """`kind` names the launcher; a simulated one says so wherever it shows. `can_resize`: it is a
+    ResizingLauncher."""
 
     kind: str
     is_simulated: bool = False
     has_logs: bool = True
+    can_resize: bool = False
 
 
 class LauncherUnreachable(Exception):
@@ -182,3 +187,22 @@ class Launcher(Protocol):
 
     def stop(self) -> None:
         """Release threads and sockets of this object. Members live on."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemberClosing:
+    """Close this member as it was placed up to `revision`."""
+
+    key: MemberKey
+    revision: int
+
+
+@runtime_checkable
+class ResizingLauncher(Launcher, Protocol):
+    """A backend that starts and stops single members of a generation while its others run: `launch` takes
+    members of a generation that lives already."""
+
+    def close_members(self, members: Sequence[MemberClosing]) -> Sequence[bool]:
+        """As `close`, of single members: durably forbid to launch them under this revision or an earlier
+        one, end what is left of them at once, and forget them. True for each of which nothing is left;
+        ask again for the others."""

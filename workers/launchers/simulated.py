@@ -15,6 +15,7 @@ from workers.launchers.base import (
     CloseResult,
     GenerationKey,
     LaunchResult,
+    MemberClosing,
     MemberKey,
     MemberLaunch,
     MemberObservation,
@@ -44,7 +45,7 @@ class SimulatedLauncher:
         self._timer: threading.Thread | None = None
 
     def capabilities(self) -> Capabilities:
-        return Capabilities(kind="simulated", is_simulated=True, has_logs=False)
+        return Capabilities(kind="simulated", is_simulated=True, has_logs=False, can_resize=True)
 
     def inventory(self) -> Sequence[NodeReport]:
         return self._cluster.inventory(self._pool)
@@ -63,6 +64,9 @@ class SimulatedLauncher:
 
     def close(self, generations: Sequence[GenerationKey]) -> Sequence[CloseResult]:
         return self._cluster.close(self._pool, generations)
+
+    def close_members(self, members: Sequence[MemberClosing]) -> Sequence[bool]:
+        return self._cluster.close_members(self._pool, members)
 
     def forget(self, generations: Sequence[GenerationKey]) -> None:
         self._cluster.forget(self._pool, generations)

@@ -16,13 +16,14 @@ from workers.launchers.base import (
     GenerationKey,
     LauncherUnreachable,
     LaunchResult,
+    MemberClosing,
     MemberKey,
     MemberLaunch,
     MemberObservation,
     NodeReport,
     Outcome,
 )
-from workers.launchers.simulated_journal import Journal, SimulatedMember, Tombstone
+from workers.launchers.simulated_journal import Journal, MemberTombstone, SimulatedMember, Tombstone
 from workers.launchers.simulated_members import MemberTable
 from workers.launchers.simulated_program import CannotExecute, program_of
 from workers.launchers.simulated_records import Records
@@ -78,6 +79,8 @@ class SimulatedCluster:
         self._wakes: list[Callable[[], None]] = []
         self._keeps_records = keeps_records
         self._new_tombstones: list[Tombstone] = []
+        self._closed_members: dict[tuple[str, MemberKey], MemberTombstone] = {}
+        self._newly_closed: list[MemberTombstone] = []
         self._journal = Journal(journal) if journal is not None else None
         self.records = Records()
         if self._journal is not None:
@@ -204,6 +207,11 @@ class SimulatedCluster:
             now = self._settle()
             return [self._close(pool, key, now=now) for key in generations]
 
+    def close_members(self, pool: str, members: Sequence[MemberClosing]) -> list[bool]:
+        with self._answering(pool):
+            now = self._settle()
+            return [self._close_member(pool, closing, now=now) for closing in members]
+
     def forget(self, pool: str, generations: Sequence[GenerationKey]) -> None:
         # What is still known after a restart is named again, and forgotten then.
         with self._answering(pool, saves=False):
@@ -237,6 +245,9 @@ class SimulatedCluster:
         key = launch.key
         if self._is_closed(pool, key.of):
             return LaunchResult(key=key, outcome=Outcome.REFUSED, message="this generation is closed")
+        closed = self._closed_members.get((pool, key))
+        if closed is not None and launch.revision <= closed.revision:
+            return LaunchResult(key=key, outcome=Outcome.REFUSED, message="this member is closed")
         known = self._members.find(_tuple(key))
         if known is not None:
             is_same = (known.node, known.devices) == (launch.node, tuple(launch.devices))
@@ -316,6 +327,25 @@ class SimulatedCluster:
                 self._gone(member, at=now, exit_code=_SIGKILL_CODE)
         return CloseResult(key=key, is_closed=not survivors, survivors=tuple(survivors))
 
+    def _close_member(self, pool: str, closing: MemberClosing, *, now: datetime) -> bool:
+        key = closing.key
+        old = self._closed_members.get((pool, key))
+        if old is None or old.revision < closing.revision:
+            closed = MemberTombstone(pool, *key, revision=closing.revision, closed_at=now)
+            self._closed_members[pool, key] = closed
+            self._newly_closed.append(closed)
+        member = self._members.find(_tuple(key))
+        if member is None:
+            return True
+        if member.is_live:
+            member.was_told_to_stop = True
+            if self._behaviour(member.group).exits is Exit.WHEN_TOLD:
+                self._members.touch(member)
+                return False
+            self._gone(member, at=now, exit_code=_SIGKILL_CODE)
+        self._members.remove(member, is_kept=self._keeps_records)
+        return True
+
     def _gone(self, member: SimulatedMember, *, at: datetime, exit_code: int) -> None:
         member.ended_at, member.exit_code = at, exit_code
         self._members.touch(member)
@@ -352,12 +382,16 @@ class SimulatedCluster:
     def _save(self) -> None:
         changed, forgotten = self._members.take_changes()
         tombstones, self._new_tombstones = self._new_tombstones, []
-        if self._journal is not None and (changed or tombstones or forgotten):
-            self._journal.save(members=changed, tombstones=tombstones, forgotten=forgotten)
+        closed, self._newly_closed = self._newly_closed, []
+        if self._journal is not None and (changed or tombstones or closed or forgotten):
+            self._journal.save(
+                members=changed, tombstones=tombstones, closed_members=closed, forgotten=forgotten
+            )
 
     def _load(self, journal: Journal) -> None:
         journal.drop_tombstones(before=self._clock.now() - _TOMBSTONE_AGE)
         self._tombstones = {(one.pool, one.unit_id): one for one in journal.tombstones()}
+        self._closed_members = {(one.pool, MemberKey(*one.key)): one for one in journal.closed_members()}
         for member in journal.members():
             self._members.add(member)
             if member.is_live:

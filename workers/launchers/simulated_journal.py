@@ -50,6 +50,22 @@ class Tombstone(msgspec.Struct, frozen=True):
     closed_at: datetime
 
 
+class MemberTombstone(msgspec.Struct, frozen=True):
+    """The member is closed as it was placed up to this revision."""
+
+    pool: str
+    unit_id: int
+    attempt: int
+    generation: int
+    member: int
+    revision: int
+    closed_at: datetime
+
+    @property
+    def key(self) -> tuple[int, int, int, int]:
+        return (self.unit_id, self.attempt, self.generation, self.member)
+
+
 class Journal:
     """The members and tombstones of a cluster in a file, written through after each call."""
 
@@ -60,6 +76,9 @@ class Journal:
         self._db.execute("PRAGMA synchronous = NORMAL")
         self._db.execute("CREATE TABLE IF NOT EXISTS members (key TEXT PRIMARY KEY, body BLOB NOT NULL)")
         self._db.execute("CREATE TABLE IF NOT EXISTS tombstones (key TEXT PRIMARY KEY, body BLOB NOT NULL)")
+        self._db.execute(
+            "CREATE TABLE IF NOT EXISTS closed_members (key TEXT PRIMARY KEY, body BLOB NOT NULL)"
+        )
         self._db.commit()
 
     def members(self) -> list[SimulatedMember]:
@@ -70,11 +89,16 @@ class Journal:
         rows = self._db.execute("SELECT body FROM tombstones").fetchall()
         return [msgspec.json.decode(body, type=Tombstone) for (body,) in rows]
 
+    def closed_members(self) -> list[MemberTombstone]:
+        rows = self._db.execute("SELECT body FROM closed_members").fetchall()
+        return [msgspec.json.decode(body, type=MemberTombstone) for (body,) in rows]
+
     def save(
         self,
         *,
         members: Iterable[SimulatedMember],
         tombstones: Iterable[Tombstone],
+        closed_members: Iterable[MemberTombstone],
         forgotten: Iterable[tuple[int, int, int, int]],
     ) -> None:
         """Write what has changed, durably, in one transaction."""
@@ -87,6 +111,10 @@ class Journal:
                 "INSERT OR REPLACE INTO tombstones VALUES (?, ?)",
                 [(f"{one.pool}/{one.unit_id}", msgspec.json.encode(one)) for one in tombstones],
             )
+            self._db.executemany(
+                "INSERT OR REPLACE INTO closed_members VALUES (?, ?)",
+                [(repr((one.pool, *one.key)), msgspec.json.encode(one)) for one in closed_members],
+            )
             self._db.executemany("DELETE FROM members WHERE key = ?", [(repr(key),) for key in forgotten])
 
     def drop_tombstones(self, *, before: datetime) -> None:
@@ -95,6 +123,10 @@ class Journal:
             for one in self.tombstones():
                 if one.closed_at.astimezone(UTC) < before:
                     self._db.execute("DELETE FROM tombstones WHERE key = ?", (f"{one.pool}/{one.unit_id}",))
+            for member in self.closed_members():
+                if member.closed_at.astimezone(UTC) < before:
+                    name = repr((member.pool, *member.key))
+                    self._db.execute("DELETE FROM closed_members WHERE key = ?", (name,))
 
     def close(self) -> None:
         self._db.close()

@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, CheckConstraint, Column, DateTime, Float, ForeignKey, Integer, Table, Text
-from sqlalchemy.dialects.postgresql import JSONB
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    CheckConstraint,
+    Column,
+    DateTime,
+    Float,
+    ForeignKey,
+    Integer,
+    Table,
+    Text,
+)
+from sqlalchemy.dialects.postgresql import ARRAY, JSONB
 
 from service.store.models.schema import HOT, instant, metadata
 
@@ -43,6 +54,19 @@ attempts = Table(
         comment="[{usage, began_at, ended_at}, ...] before its places changed; NULL: they did not",
     ),
     instant("resized_at"),
+    Column(
+        "is_resizable",
+        Boolean,
+        nullable=False,
+        server_default="false",
+        comment="it may grow and shrink while it runs, and its launcher can do that",
+    ),
+    Column("adding", ARRAY(Integer), comment="members that the last resize added, until they are launched"),
+    Column(
+        "dropping", ARRAY(Integer), comment="members that stop; their places are held until they are gone"
+    ),
+    Column("usage_without", JSONB, comment="usage without the members of adding or dropping"),
+    instant("drop_kill_at"),
     instant("start_deadline_at"),
     instant("time_limit_at"),
     instant("seat_deadline_at"),
@@ -55,6 +79,8 @@ attempts = Table(
     CheckConstraint("dispatch IN ('Waiting', 'Claimed', 'Launched', 'Closing')", name="dispatch"),
     CheckConstraint("evict_target IN ('Pending', 'Failed', 'Cancelled')", name="evict_target"),
     CheckConstraint("(evict_target IS NULL) = (stop_at IS NULL)", name="evicting"),
+    CheckConstraint("adding IS NULL OR dropping IS NULL", name="one_resize"),
+    CheckConstraint("(dropping IS NULL) = (drop_kill_at IS NULL)", name="dropping"),
     CheckConstraint("attempt >= 1 AND revision >= 1 AND generation >= 1", name="counters"),
     **HOT,
 )

@@ -25,6 +25,13 @@ pools = Table(
     Column("launcher", Text, nullable=False, comment="local, simulated, kubernetes"),
     Column("levels", ARRAY(Text), nullable=False, comment="topology levels, outermost first, host last"),
     instant("unreachable_at"),
+    Column(
+        "can_resize",
+        Boolean,
+        nullable=False,
+        server_default="false",
+        comment="its launcher starts and stops single members of a group that runs",
+    ),
 )
 nodes = Table(
     "nodes",

@@ -171,13 +171,16 @@ def test_another_attempt_frees_the_one_before() -> None:
     assert freed.attempt == 1
 
 
-def test_another_revision_of_one_attempt_frees_nothing_and_moves_what_is_held() -> None:
+def test_another_revision_of_one_attempt_frees_by_name_what_it_gave_up() -> None:
     at = _running()
     (unit,) = at.world.running.values()
-    moved = tuple(replace(place, devices=(6, 7)) for place in unit.places[:1])
-    assert at.world.apply(Changes(running={unit.id: replace(unit, revision=2, places=moved)})) == ()
-    free, cpus, _ = at.world.snapshot().free[1]
-    assert (free, cpus) == (frozenset(range(6)), 126_000)
+    changes = Changes(running={unit.id: replace(unit, revision=2, places=unit.places[:1])})
+    (freed,) = at.world.apply(changes)
+    assert (freed.unit_id, freed.attempt, freed.places) == (unit.id, unit.attempt, unit.places[1:])
+    assert at.world.apply(changes) == ()
+    held = set(unit.places[0].devices)
+    free, _, _ = at.world.snapshot().free[1]
+    assert free == frozenset(range(8)) - held
 
 
 def test_the_last_member_of_a_range_keeps_the_id_of_its_row() -> None:

@@ -1,0 +1,60 @@
+"""What a running group can give up without falling below its minimum: whole members, last ranks first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+
+from service.admission.plan import Resize
+from service.admission.policy import Policy
+from service.admission.sizes import counts_of, last_role
+from service.admission.world import Node, RunningUnit
+from service.domain.node import Place
+from service.domain.resources import CPUS, MEMORY
+from service.domain.shape import Shape
+
+
+def surplus_of(unit: RunningUnit, shape: Shape, *, policy: Policy, now: datetime) -> tuple[Place, ...]:
+    """Places in the order in which they are given up; any first part of them may be dropped. Empty for a
+    group that does not run or may not be resized now."""
+    interval = timedelta(seconds=policy.resize_interval_seconds)
+    if not unit.is_resizable or (unit.resized_at is not None and unit.resized_at + interval > now):
+        return ()
+    return tuple(_given_up(unit.places, shape))
+
+
+def shrink(unit: RunningUnit, shape: Shape, dropped: Sequence[Place], *, nodes: Mapping[int, Node]) -> Resize:
+    """The group gives up these places: the first part of its surplus."""
+    freed = freed_by(dropped, shape, nodes=nodes)
+    return Resize(
+        unit_id=unit.id,
+        attempt=unit.attempt,
+        revision=unit.revision + 1,
+        pool_id=nodes[unit.places[0].node_id].pool_id,
+        places=unit.places,
+        dropped=tuple(dropped),
+        usage=unit.usage,
+        usage_without={name: amount - freed.get(name, 0) for name, amount in unit.usage.items()},
+    )
+
+
+def freed_by(places: Sequence[Place], shape: Shape, *, nodes: Mapping[int, Node]) -> dict[str, int]:
+    """What these places are of a queue's quota, by resource."""
+    requests = [shape.roles[place.role].requests for place in places]
+    usage = {
+        CPUS: sum(each.cpus_milli for each in requests),
+        MEMORY: sum(each.memory_mib for each in requests),
+    }
+    for place in places:
+        for device in nodes[place.node_id].devices if place.devices else ():
+            if device.index in place.devices:
+                usage[device.model] = usage.get(device.model, 0) + 1
+    return usage
+
+
+def _given_up(places: Sequence[Place], shape: Shape) -> Iterator[Place]:
+    left = sorted(places, key=lambda place: place.member)
+    while (role := last_role(shape, counts_of(shape, left))) is not None:
+        last = max((place for place in left if place.role == role), key=lambda place: place.member)
+        left.remove(last)
+        yield last
