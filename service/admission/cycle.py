@@ -66,6 +66,8 @@ def plan_cycle(
             without=frozenset(without) | served.passed_over,
             hopeless=hopeless,
             onlooker=preemptor,
+            # What is over counts for the turn alone, never for who gives way to whom.
+            extra=world.past_use.averages(now),
         )
         # 4. Fit: quota, then places, taking them as it goes. For a blocked head others may give way.
         outcome = Outcome(finished=set(served.finished), holding=dict(served.holding))
