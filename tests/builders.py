@@ -167,13 +167,20 @@ def gang(
     at: float = 0,
     required: str | None = None,
     sizing: Sizing | None = None,
+    preferred: str | None = None,
     is_held: bool = False,
     backoff_until: datetime | None = None,
     avoided: Iterable[int] = (),
     attempt: int = 1,
 ) -> Group:
     """Submitted `at` seconds after NOW, so groups without it are ordered by their ids."""
-    shape = Shape(scheduling=Scheduling.GANG, roles=roles or (role(),), required=required, sizing=sizing)
+    shape = Shape(
+        scheduling=Scheduling.GANG,
+        roles=roles or (role(),),
+        required=required,
+        preferred=preferred,
+        sizing=sizing,
+    )
     row = PendingUnit(
         id=unit_id(group_id, 0),
         group_id=group_id,

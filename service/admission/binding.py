@@ -66,7 +66,7 @@ def _is_enough(role: RoleQuery, domain: Domain, amounts: Sequence[str]) -> bool:
             most = gpus // requests.gpus if requests.gpus else role.count
             if most and amounts == ["gpus"]:
                 seats += most * len(rows)
-            for cpus_milli, node_id in rows if most and amounts != ["gpus"] else ():
+            for cpus_milli, _, node_id in rows if most and amounts != ["gpus"] else ():
                 if seats >= role.count:
                     return True
                 fitting = cpus_milli // requests.cpus_milli if requests.cpus_milli else most

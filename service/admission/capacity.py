@@ -6,7 +6,7 @@ and the World is left as it was.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from service.admission.binding import Binding, find_binding
 from service.admission.field import Field
@@ -14,8 +14,8 @@ from service.admission.filters import Filter
 from service.admission.holds import Taken
 from service.admission.node_state import NodeState
 from service.admission.query import ShapeQuery, compile_query
-from service.admission.topology import domain_of
-from service.admission.world import Configuration, Node
+from service.admission.topology import domain_of, path_of
+from service.admission.world import Configuration, Node, Pool
 from service.domain.shape import Shape
 
 #: Fields above this number are forgotten between cycles and made again when they are asked for.
@@ -32,10 +32,10 @@ class Capacity:
     """Nodes of one configuration. `is_ideal`: as if everything were idle, up and healthy."""
 
     def __init__(self, configuration: Configuration, *, is_ideal: bool = False) -> None:
-        self._pools = configuration.pools
+        self.pools: Mapping[int, Pool] = configuration.pools
+        nodes = sorted(configuration.nodes.values(), key=lambda node: path_of(node, self.pools))
         self.nodes = {
-            node.id: NodeState(node, is_ideal=is_ideal)
-            for node in sorted(configuration.nodes.values(), key=lambda node: node.id)
+            node.id: NodeState(node, rank=rank, is_ideal=is_ideal) for rank, node in enumerate(nodes)
         }
         self._fields: dict[tuple[tuple[Filter, ...], str | None], Field] = {}
         self._queries: dict[int, ShapeQuery] = {}
@@ -48,7 +48,7 @@ class Capacity:
     def replace_nodes(self, configuration: Configuration) -> bool:
         """Go on with other states of the same nodes; False, and nothing done, if nodes or pools
         have come, gone, or changed what they are, so that another capacity must be made."""
-        if self._pools != configuration.pools or self.nodes.keys() != configuration.nodes.keys():
+        if self.pools != configuration.pools or self.nodes.keys() != configuration.nodes.keys():
             return False
         changed = [node for node_id, node in configuration.nodes.items() if self.nodes[node_id].node != node]
         if any(what_it_is(self.nodes[node.id].node) != what_it_is(node) for node in changed):
@@ -58,7 +58,8 @@ class Capacity:
         return True
 
     def _replace(self, node: Node) -> None:
-        before, after = self.nodes[node.id], NodeState(node)
+        before = self.nodes[node.id]
+        after = NodeState(node, rank=before.rank)
         after.hold_as(before)
         self.nodes[node.id] = after
         for membership in before.memberships:
@@ -75,7 +76,7 @@ class Capacity:
         if known is None:
             known = self._fields[key] = Field(key[0], level)
             for state in self.nodes.values():
-                domain = domain_of(state.node, self._pools, level)
+                domain = domain_of(state.node, self.pools, level)
                 if domain is not None:
                     known.add(state, domain)
         return known

@@ -7,18 +7,27 @@ an explanation reads sums instead of adding them up.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Iterator
 
 from service.admission.filters import Filter
 from service.admission.node_state import NodeState
 from service.admission.topology import Domain
 from service.domain.resources import Resources
 
+#: Free CPUs, rank and id of a node.
+Entry = tuple[int, int, int]
+
 #: The bucket of nodes without devices, for roles without GPUs: they are looked at first.
 NO_DEVICES = -1
+_NO_BUCKET = -2
+
+
+#: Free GPUs and CPUs of a domain.
+_Room = tuple[int, int, Domain]
 
 
 class Stock:
-    """Nodes of one domain. `buckets`: free GPUs -> (free CPUs, node id), sorted.
+    """Nodes of one domain. `buckets`: free GPUs -> (free CPUs, rank, node id), sorted.
 
     For a role without GPUs the bucket is NO_DEVICES, or how many GPUs of the node are free.
     `held_back_*` is what is not held on nodes that are down or cordoned; `unhealthy_gpus` what is
@@ -39,7 +48,7 @@ class Stock:
 
     def __init__(self, domain: Domain) -> None:
         self.domain = domain
-        self.buckets: dict[int, list[tuple[int, int]]] = {}
+        self.buckets: dict[int, list[Entry]] = {}
         self.gpus = self.cpus_milli = self.memory_mib = 0
         self.held_back_gpus = self.held_back_cpus_milli = self.held_back_memory_mib = 0
         self.unhealthy_gpus = 0
@@ -56,7 +65,7 @@ class Stock:
 class Membership:
     """One node in one field: what it adds to its domain's stock, and how to take that back."""
 
-    __slots__ = ("_added", "_bucket", "_entry", "devices", "eligible", "field", "state", "stock")
+    __slots__ = ("_added", "_entry", "bucket", "devices", "eligible", "field", "state", "stock")
 
     def __init__(self, field: Field, state: NodeState, stock: Stock, devices: tuple[int, ...]) -> None:
         self.field = field
@@ -65,14 +74,16 @@ class Membership:
         #: Small GPU memory first, so that larger devices stay for those who ask for them.
         self.devices = devices
         self.eligible = frozenset(devices)
-        self._bucket: int | None = None
-        self._entry = (0, 0)
+        #: Where it is in the stock: nowhere, if the node is down or cordoned.
+        self.bucket = _NO_BUCKET
+        self._entry = (0, 0, 0)
         self._added = (0, 0, 0, 0)
         self.enter()
 
     def enter(self) -> None:
         """Add what the node has now."""
         state, stock = self.state, self.stock
+        self.field.moved.add(stock)
         gpus = len(self.eligible & state.free)
         not_held = len(self.eligible - state.held.keys()) if self.eligible else 0
         cpus_milli, memory_mib = state.free_cpus_milli, state.free_memory_mib
@@ -84,10 +95,10 @@ class Membership:
             stock.held_back_cpus_milli += cpus_milli
             stock.held_back_memory_mib += memory_mib
             return
-        self._bucket = gpus if self.eligible else state.tier
-        self._entry = (cpus_milli, state.node.id)
+        self.bucket = gpus if self.eligible else state.tier
+        self._entry = (cpus_milli, state.rank, state.node.id)
         self._added = (gpus, cpus_milli, memory_mib, not_held - gpus)
-        insort(stock.buckets.setdefault(self._bucket, []), self._entry)
+        insort(stock.buckets.setdefault(self.bucket, []), self._entry)
         stock.gpus += gpus
         stock.cpus_milli += cpus_milli
         stock.memory_mib += memory_mib
@@ -96,17 +107,18 @@ class Membership:
     def leave(self) -> None:
         """Take back what `enter` added."""
         stock = self.stock
+        self.field.moved.add(stock)
         gpus, cpus_milli, memory_mib, unhealthy = self._added
-        if self._bucket is None:
+        if self.bucket == _NO_BUCKET:
             stock.held_back_gpus -= gpus
             stock.held_back_cpus_milli -= cpus_milli
             stock.held_back_memory_mib -= memory_mib
             return
-        bucket = stock.buckets[self._bucket]
+        bucket = stock.buckets[self.bucket]
         del bucket[bisect_left(bucket, self._entry)]
         if not bucket:
-            del stock.buckets[self._bucket]
-        self._bucket = None
+            del stock.buckets[self.bucket]
+        self.bucket = _NO_BUCKET
         stock.gpus -= gpus
         stock.cpus_milli -= cpus_milli
         stock.memory_mib -= memory_mib
@@ -118,7 +130,18 @@ class Field:
     `shrunk` whenever something was taken for good: what did not fit does not fit now either while
     no `grown` of its fields has moved, and what fits still does while no `shrunk` has."""
 
-    __slots__ = ("filters", "grown", "level", "members", "shrunk", "stocks", "unavailable")
+    __slots__ = (
+        "_listed",
+        "_rooms",
+        "filters",
+        "grown",
+        "level",
+        "members",
+        "moved",
+        "shrunk",
+        "stocks",
+        "unavailable",
+    )
 
     def __init__(self, filters: tuple[Filter, ...], level: str | None) -> None:
         self.filters = filters
@@ -129,6 +152,10 @@ class Field:
         self.stocks: dict[Domain, Stock] = {}
         #: Names of nodes that are down or cordoned, by id.
         self.unavailable: dict[int, str] = {}
+        #: Stocks that have changed since `with_room` was asked last.
+        self.moved: set[Stock] = set()
+        self._rooms: list[_Room] = []
+        self._listed: dict[Domain, _Room] = {}
 
     def add(self, state: NodeState, domain: Domain) -> None:
         """Take the node in if a filter allows it."""
@@ -150,6 +177,23 @@ class Field:
         node_id = membership.state.node.id
         del self.members[node_id]
         self.unavailable.pop(node_id, None)
+
+    def with_room(self, gpus: int) -> Iterator[Stock]:
+        """Stocks with at least so many free GPUs, those with the least first."""
+        self._list_rooms()
+        for index in range(bisect_left(self._rooms, (gpus,)), len(self._rooms)):
+            yield self.stocks[self._rooms[index][2]]
+
+    def _list_rooms(self) -> None:
+        for stock in self.moved:
+            before, after = self._listed.get(stock.domain), (stock.gpus, stock.cpus_milli, stock.domain)
+            if before == after:
+                continue
+            if before is not None:
+                del self._rooms[bisect_left(self._rooms, before)]
+            insort(self._rooms, after)
+            self._listed[stock.domain] = after
+        self.moved.clear()
 
     def gpus(self) -> int:
         return sum(stock.gpus for stock in self.stocks.values())

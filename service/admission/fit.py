@@ -3,15 +3,16 @@ behind see what is left."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from service.admission.capacity import Capacity
 from service.admission.holds import Taken, taken_by
 from service.admission.placement import place_gang, place_members
 from service.admission.plan import Admission
-from service.admission.query import NO_MODEL, ShapeQuery, compile_query
+from service.admission.query import NO_MODEL, ShapeQuery
 from service.admission.quota import QuotaBook
+from service.admission.ranks import devices_of_members, gang_places
 from service.admission.scratch import Share
 from service.admission.sizes import Counts, largest
 from service.admission.world import PendingUnit
@@ -100,7 +101,7 @@ class Fitter:
                 self._miss(row.shape_id, query)
             return 0
         query, shares = found
-        places = tuple(gang_places(shape, shares))
+        places = tuple(gang_places(shape, shares, self._capacity.nodes))
         models: dict[int, dict[str, int]] = {}
         for share in shares:
             by_model = models.setdefault(share.role, {})
@@ -123,7 +124,7 @@ class Fitter:
             return None if shares is None else (sized, shares)
 
         def place_size(counts: Counts) -> tuple[ShapeQuery, tuple[Share, ...]] | None:
-            sized = compile_query(self._capacity, shape.of_size(counts))
+            sized = query.sized(counts)
             return None if self._quota.exceeded(row.queue_id, sized) else place(sized)
 
         return largest(shape, place_size) if shape.is_elastic else place(query)
@@ -178,20 +179,3 @@ class Fitter:
                 and self._capacity.can_resize(places[0].node_id),
             )
         )
-
-
-def devices_of_members(share: Share) -> Iterator[tuple[int, ...]]:
-    for member in range(share.seats):
-        yield tuple(sorted(share.devices[member * share.gpus : (member + 1) * share.gpus]))
-
-
-def gang_places(shape: Shape, shares: tuple[Share, ...]) -> Iterator[Place]:
-    """Members are numbered through the roles, also where not all are there; neighbours in rank sit on
-    one node."""
-    for position, first in enumerate(shape.first_members):
-        own = sorted(
-            (share for share in shares if share.role == position), key=lambda each: (each.node_id, each.model)
-        )
-        seats = ((share.node_id, devices) for share in own for devices in devices_of_members(share))
-        for member, (node_id, devices) in enumerate(seats, first):
-            yield Place(member, position, node_id, devices)

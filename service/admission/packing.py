@@ -8,7 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 
-from service.admission.field import Field, Membership, Stock
+from service.admission.field import Entry, Field, Membership, Stock
 from service.admission.query import RoleQuery
 from service.admission.scratch import Scratch
 
@@ -27,14 +27,14 @@ def pack(role: RoleQuery, choice: int, *, stock: Stock, scratch: Scratch, want: 
             return want
         left -= _seat(role, membership, model=model, scratch=scratch, want=left)
     for bucket in _roomiest_first(role, stock):
-        for _, node_id in reversed(stock.buckets[bucket]):
+        for _, _, node_id in reversed(stock.buckets[bucket]):
             if left == 0:
                 return want
             if scratch.is_touched(node_id) or node_id in scratch.avoided:
                 continue
             membership = field.members[node_id]
             if scratch.seats(role, membership, left) == left:
-                tightest = _tightest(role, field, stock=stock, scratch=scratch, top=bucket, want=left)
+                tightest = _tightest(role, field, stock=stock, scratch=scratch, than=membership, want=left)
                 membership = tightest or membership
             left -= _seat(role, membership, model=model, scratch=scratch, want=left)
     return want - left
@@ -57,10 +57,10 @@ def pour(role: RoleQuery, choice: int, *, stock: Stock, scratch: Scratch, want: 
     return want - left
 
 
-def _with_cpus(rows: list[tuple[int, int]], cpus_milli: int) -> Iterator[int]:
+def _with_cpus(rows: list[Entry], cpus_milli: int) -> Iterator[int]:
     """Nodes of a bucket with so many free CPUs, fewest first."""
     for index in range(bisect_left(rows, (cpus_milli,)), len(rows)):
-        yield rows[index][1]
+        yield rows[index][2]
 
 
 def _seat(role: RoleQuery, membership: Membership, *, model: str, scratch: Scratch, want: int) -> int:
@@ -86,16 +86,19 @@ def _roomiest_first(role: RoleQuery, stock: Stock) -> Iterable[int]:
 
 
 def _tightest(
-    role: RoleQuery, field: Field, *, stock: Stock, scratch: Scratch, top: int, want: int
+    role: RoleQuery, field: Field, *, stock: Stock, scratch: Scratch, than: Membership, want: int
 ) -> Membership | None:
-    """The node that holds all of `want` and has the least free beyond it, in buckets up to `top`."""
-    need = role.requests.times(want)
+    """The node that holds all of `want` and has the least free beyond it, if that is less than there is on
+    one that holds it; of those with as much, that one lies beside what was taken last."""
+    need, top = role.requests.times(want), than.bucket
     buckets = [top] if role.requests.gpus == 0 else sorted(b for b in stock.buckets if need.gpus <= b <= top)
     for bucket in buckets:
         for node_id in _with_cpus(stock.buckets[bucket], need.cpus_milli):
             if scratch.is_touched(node_id) or node_id in scratch.avoided:
                 continue
             membership = field.members[node_id]
+            if bucket == top and membership.state.free_cpus_milli >= than.state.free_cpus_milli:
+                return None
             if scratch.seats(role, membership, want) == want:
                 return membership
     return None

@@ -1,6 +1,10 @@
 """Where a unit goes: a whole gang within one domain of one pool, or members of an independent
 group one by one.
 
+Levels: a gang that would rather be in one domain of some level is tried there first, then in one of the
+next wider level, up to the required one, and last wherever its rules allow. Avoided nodes come after all
+of that: they failed it before.
+
 Models: the first model in the order of preference that can seat the whole role is taken for all
 its members; only if no choice of one model for each role has room, members of a role are spread
 over several of its models. A role that names no model takes any, by the same rule.
@@ -9,7 +13,6 @@ over several of its models. A role that names no model takes any, by the same ru
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from heapq import heapify, heappop
 from itertools import islice, product
 
 from service.admission.capacity import Capacity
@@ -17,10 +20,12 @@ from service.admission.packing import pack, pour
 from service.admission.query import RoleQuery, ShapeQuery
 from service.admission.scratch import Scratch, Share
 from service.admission.search import Search
-from service.admission.topology import Domain
+from service.admission.topology import Domain, Rung
 
 #: Choices of one model for each role that are tried before models are mixed.
 MAX_CHOICES = 64
+
+_NO_NODES: frozenset[int] = frozenset()
 
 
 def place_gang(
@@ -34,11 +39,14 @@ def place_gang(
     Nodes in `avoided` are used only when there is no place without them."""
     if not query.has_sums():
         return None
-    if avoided:
-        places = _place_gang(query, Scratch(capacity.nodes, caps, avoided))
-        if places is not None:
+    for left_out in (avoided, _NO_NODES) if avoided else (_NO_NODES,):
+        scratch = Scratch(capacity.nodes, caps, left_out)
+        for rung in query.ladder:
+            if places := _place_gang(query.at_level(capacity, rung.level), scratch, rung):
+                return places
+        if places := _place_gang(query, scratch):
             return places
-    return _place_gang(query, Scratch(capacity.nodes, caps))
+    return None
 
 
 def place_members(
@@ -62,24 +70,27 @@ def place_members(
     return tuple(scratch.shares)
 
 
-def _place_gang(query: ShapeQuery, scratch: Scratch) -> tuple[Share, ...] | None:
+def _place_gang(query: ShapeQuery, scratch: Scratch, rung: Rung | None = None) -> tuple[Share, ...] | None:
+    """Places in one domain of the level by which the query has its nodes."""
     for choice in islice(product(*(range(len(role.models)) for role in query.roles)), MAX_CHOICES):
         if not _is_within_caps(query, choice, scratch):
             continue
-        for domain in _tightest_first(query, choice):
+        for domain in _tightest_first(query, choice, rung):
             for order in _orders(len(query.roles)):
                 if _pack_all(query, choice, domain=domain, order=order, scratch=scratch):
                     return tuple(scratch.shares)
                 scratch.undo(0)
     if len(query.roles) == 1 and len(query.roles[0].models) == 1:
         return None
-    return _place_mixed(query, scratch)
+    return _place_mixed(query, scratch, rung)
 
 
-def _place_mixed(query: ShapeQuery, scratch: Scratch) -> tuple[Share, ...] | None:
+def _place_mixed(query: ShapeQuery, scratch: Scratch, rung: Rung | None) -> tuple[Share, ...] | None:
     """Several models for one role, or roles that stand in each other's way."""
     domains = {domain for role in query.roles for field in role.fields for domain in field.stocks}
     for domain in sorted(domains):
+        if rung is not None and not rung.allows(domain):
+            continue
         if not all(_may_hold(role, domain) for role in query.roles):
             continue
         if _pack_mixed(query, domain, scratch):
@@ -99,21 +110,18 @@ def _is_within_caps(query: ShapeQuery, choice: tuple[int, ...], scratch: Scratch
     return all(amount <= scratch.caps.get(model, amount) for model, amount in gpus.items())
 
 
-def _tightest_first(query: ShapeQuery, choice: tuple[int, ...]) -> Iterator[Domain]:
+def _tightest_first(query: ShapeQuery, choice: tuple[int, ...], rung: Rung | None) -> Iterator[Domain]:
     """Domains in which the sums suffice for each role, those with the least free first."""
     (first, *others) = [
         (role.whole, role.fields[position]) for role, position in zip(query.roles, choice, strict=True)
     ]
     need, field = first
-    stocks = [stock for stock in field.stocks.values() if stock.holds(need)]
-    for need, field in others:
-        there = field.stocks
-        stocks = [s for s in stocks if (other := there.get(s.domain)) is not None and other.holds(need)]
-    # Most often the first one will do, so they are not sorted.
-    heap = [(stock.gpus, stock.cpus_milli, stock.domain) for stock in stocks]
-    heapify(heap)
-    while heap:
-        yield heappop(heap)[2]
+    for stock in field.with_room(need.gpus):
+        domain = stock.domain
+        if (rung is None or rung.allows(domain)) and stock.holds(need):
+            there = ((need, field.stocks.get(domain)) for need, field in others)
+            if all(other is not None and other.holds(need) for need, other in there):
+                yield domain
 
 
 def _orders(count: int) -> Iterable[tuple[int, ...]]:

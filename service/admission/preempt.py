@@ -14,13 +14,14 @@ from datetime import datetime, timedelta
 
 from service.admission.backlog import ClassId
 from service.admission.candidates import Candidates
+from service.admission.capacity import Capacity
 from service.admission.cheapest import Found
 from service.admission.entitlement import Claimant
-from service.admission.fit import devices_of_members, gang_places
 from service.admission.holds import taken_by
 from service.admission.plan import Eviction, Shares
 from service.admission.policy import Policy
 from service.admission.query import ShapeQuery
+from service.admission.ranks import devices_of_members, gang_places
 from service.admission.resident import World
 from service.admission.scratch import Share
 from service.admission.trial import Candidate, Trial
@@ -89,7 +90,7 @@ class Preemptor:
         self.evictions.extend(evictions)
         # 3. The claim; those who give way, and what the claimant will hold, count for the next one.
         victims = [candidate.unit for candidate in found.victims]
-        places = _places(row, query, found.places)
+        places = _places(row, query, found.places, self._world.capacity)
         for unit in victims:
             self._leaving[unit.id] = unit, self._now + timedelta(seconds=unit.grace_seconds)
         self._candidates.forget(victims)
@@ -201,9 +202,11 @@ def _rank(found: Found) -> tuple[int, int]:
     return max(each.unit.priority for each in found.victims), found.cost
 
 
-def _places(row: PendingUnit, query: ShapeQuery, shares: tuple[Share, ...]) -> tuple[Place, ...]:
+def _places(
+    row: PendingUnit, query: ShapeQuery, shares: tuple[Share, ...], capacity: Capacity
+) -> tuple[Place, ...]:
     """All of a gang; of a range those of its first member."""
     if query.shape.is_gang:
-        return tuple(gang_places(query.shape, shares))
+        return tuple(gang_places(query.shape, shares, capacity.nodes))
     (share,) = shares
     return tuple(Place(row.first_index, 0, share.node_id, devices) for devices in devices_of_members(share))

@@ -3,12 +3,14 @@ suffice before looking is worth anything."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from service.admission.field import Field
 from service.admission.filters import Filter, filter_of
+from service.admission.topology import Rung, ladder
+from service.admission.world import Pool
 from service.domain.resources import CPUS, MEMORY, Resources
 from service.domain.shape import RoleShape, Shape
 
@@ -18,6 +20,9 @@ NO_MODEL = ""
 
 class Fields(Protocol):
     """What a query needs of a capacity."""
+
+    @property
+    def pools(self) -> Mapping[int, Pool]: ...
 
     def field(self, filters: Iterable[Filter], level: str | None = None) -> Field: ...
 
@@ -36,13 +41,22 @@ class RoleQuery:
     models: tuple[str, ...]
     fields: tuple[Field, ...]
 
+    def sized(self, count: int) -> RoleQuery:
+        return replace(self, count=count, whole=self.requests.times(count))
+
+    def at_level(self, capacity: Fields, level: str) -> RoleQuery:
+        """With the same nodes by domain of another level."""
+        return replace(self, fields=tuple(capacity.field(field.filters, level) for field in self.fields))
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Check:
-    """A sum that must suffice: `need` on the nodes of `field`. `role` None: all roles together."""
+    """A sum that must suffice: `need` on the nodes of `field`, for the roles at `positions`. `role`: the
+    first of them, None for all roles together."""
 
     field: Field
     need: Resources
+    positions: frozenset[int]
     role: RoleShape | None
 
 
@@ -50,16 +64,39 @@ class Check:
 class ShapeQuery:
     """`roles` in the order in which they are placed: most GPUs first, then most CPUs, so that
     members without GPUs do not take what the others need. An independent shape asks for one
-    member at a time. `fields` are all fields that it looks into; `most` is, by quota resource, the
-    most that one unit would take of it."""
+    member at a time. `fields` are all that decide whether it has a place; `ladder` are levels that it
+    would rather be in one domain of. `most` is, by quota resource, the most that one unit would take."""
 
     shape: Shape
     roles: tuple[RoleQuery, ...]
     total: Resources
     checks: tuple[Check, ...]
     fields: tuple[Field, ...]
+    ladder: tuple[Rung, ...]
     models: tuple[str, ...]
     most: Mapping[str, int]
+
+    def sized(self, counts: Sequence[int]) -> ShapeQuery:
+        """The same gang with so many members of each role."""
+        shape = self.shape.of_size(counts)
+        wholes = [role.whole() for role in shape.roles]
+        roles = tuple(role.sized(shape.roles[role.position].count) for role in self.roles)
+        checks = (
+            replace(check, need=_sum(wholes[position] for position in check.positions))
+            for check in self.checks
+        )
+        return replace(
+            self,
+            shape=shape,
+            roles=roles,
+            total=shape.total(),
+            checks=tuple(checks),
+            most=_most(shape, roles),
+        )
+
+    def at_level(self, capacity: Fields, level: str) -> ShapeQuery:
+        """With the same nodes by domain of another level."""
+        return replace(self, roles=tuple(role.at_level(capacity, level) for role in self.roles))
 
     def grown(self) -> int:
         return sum(field.grown for field in self.fields)
@@ -98,6 +135,7 @@ def compile_query(capacity: Fields, shape: Shape) -> ShapeQuery:
         total=shape.total(),
         checks=checks,
         fields=tuple(fields.values()),
+        ladder=ladder(capacity.pools, shape.preferred, shape.required) if shape.is_gang else (),
         models=tuple(sorted({model for role in roles for model in role.models if model != NO_MODEL})),
         most=_most(shape, roles),
     )
@@ -145,20 +183,33 @@ def _models_of(capacity: Fields, role: RoleShape, filter_: Filter) -> tuple[str,
 
 def _checks(capacity: Fields, shape: Shape) -> tuple[Check, ...]:
     """All roles together, then roles of one filter together."""
-    by_filter: dict[Filter, tuple[Resources, RoleShape]] = {}
-    for role in shape.roles:
-        filter_ = filter_of(role)
-        need = role.requests.times(role.count if shape.is_gang else 1)
-        before = by_filter.get(filter_)
-        by_filter[filter_] = (need, role) if before is None else (before[0].plus(need), before[1])
+    by_filter: dict[Filter, list[int]] = {}
+    for position, role in enumerate(shape.roles):
+        by_filter.setdefault(filter_of(role), []).append(position)
+    whole = Check(
+        field=capacity.field(by_filter),
+        need=shape.total(),
+        positions=frozenset(range(len(shape.roles))),
+        role=None,
+    )
     if len(by_filter) == 1:
-        (filter_,) = by_filter
-        return (Check(field=capacity.field((filter_,)), need=shape.total(), role=None),)
-    whole = Check(field=capacity.field(by_filter), need=shape.total(), role=None)
+        return (whole,)
     return (
         whole,
         *(
-            Check(field=capacity.field((filter_,)), need=need, role=role)
-            for filter_, (need, role) in by_filter.items()
+            Check(
+                field=capacity.field((filter_,)),
+                need=_sum(shape.roles[position].whole() for position in positions),
+                positions=frozenset(positions),
+                role=shape.roles[positions[0]],
+            )
+            for filter_, positions in by_filter.items()
         ),
     )
+
+
+def _sum(amounts: Iterable[Resources]) -> Resources:
+    total = Resources()
+    for amount in amounts:
+        total = total.plus(amount)
+    return total

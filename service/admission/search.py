@@ -66,7 +66,7 @@ def _candidates(role: RoleQuery, domain: Domain, scratch: Scratch) -> list[_Cand
         stock = field.stocks.get(domain)
         for bucket in sorted(stock.buckets) if stock is not None else ():
             assert stock is not None
-            for _, node_id in stock.buckets[bucket]:
+            for _, _, node_id in stock.buckets[bucket]:
                 membership = field.members[node_id]
                 if node_id not in scratch.avoided and scratch.seats(role, membership, 1):
                     candidates.append((model, membership))

@@ -131,6 +131,8 @@ class Group(Struct, frozen=True, kw_only=True):
     roles: list[Role]
     topology_required: str | None
     elastic: Elastic | None
+    topology_preferred: str | None
+    is_preference_met: bool | None
     time_limit_seconds: int | None
     start_timeout_seconds: int | None
     grace_seconds: int

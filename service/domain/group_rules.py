@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from service.domain.errors import FieldError
 from service.domain.group import GroupSpec, Role
@@ -40,14 +40,35 @@ def broken_rules(spec: GroupSpec) -> tuple[FieldError, ...]:
     )
 
 
-def broken_placement_rules(spec: GroupSpec, levels: Collection[str]) -> tuple[FieldError, ...]:
-    """Rules that need the pools: `levels` are the topology levels of all of them, empty if there
-    is no pool yet, which refuses nothing."""
-    level = spec.topology_required
-    if level is None or not levels or level in levels:
+def broken_placement_rules(spec: GroupSpec, pools: Collection[Sequence[str]]) -> tuple[FieldError, ...]:
+    """Rules that need the pools: the topology levels of each, outermost first; empty if there is no pool
+    yet, which refuses nothing."""
+    known = {level for pool in pools for level in pool}
+    if not known:
         return ()
-    known = ", ".join(sorted(levels))
-    return (FieldError("topology.required", f"no pool has a topology level {level!r}; there is: {known}"),)
+    asked = {"topology.required": spec.topology_required, "topology.preferred": spec.topology_preferred}
+    unknown = {field: level for field, level in asked.items() if level is not None and level not in known}
+    named = ", ".join(sorted(known))
+    errors = tuple(
+        FieldError(field, f"no pool has a topology level {level!r}; there is: {named}")
+        for field, level in unknown.items()
+    )
+    return errors or tuple(_order_of_levels(spec, pools))
+
+
+def _order_of_levels(spec: GroupSpec, pools: Collection[Sequence[str]]) -> Iterator[FieldError]:
+    """A preferred level that is wider than the required one says nothing."""
+    required, preferred = spec.topology_required, spec.topology_preferred
+    if required is None or preferred is None:
+        return
+    both = [levels for levels in pools if required in levels and preferred in levels]
+    if not any(levels.index(preferred) >= levels.index(required) for levels in both):
+        yield FieldError(
+            "topology.preferred",
+            f"{preferred!r} is wider than the required {required!r}"
+            if both
+            else f"no pool has both {preferred!r} and the required {required!r}",
+        )
 
 
 def _size_rules(spec: GroupSpec) -> Iterator[FieldError]:
@@ -146,8 +167,9 @@ def _independent_rules(spec: GroupSpec) -> Iterator[FieldError]:
         yield FieldError("roles", "an independent group has one role")
     if spec.elastic is not None:
         yield FieldError("elastic", "members of an independent group come and go one by one")
-    if spec.topology_required is not None:
-        yield FieldError("topology.required", "members of an independent group are placed one by one")
+    for level, name in ((spec.topology_required, "required"), (spec.topology_preferred, "preferred")):
+        if level is not None:
+            yield FieldError(f"topology.{name}", "members of an independent group are placed one by one")
     for position, role in enumerate(spec.roles):
         if role.min_count is not None:
             yield FieldError(

@@ -44,6 +44,10 @@ class RoleShape:
     min_gpu_memory_mib: int = 0
     node_labels: tuple[tuple[str, str], ...] = ()
 
+    def whole(self) -> Resources:
+        """What all its members ask for."""
+        return self.requests.times(self.count)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
@@ -96,7 +100,7 @@ class Shape:
             return self.roles[0].requests
         total = Resources()
         for role in self.roles:
-            total = total.plus(role.requests.times(role.count))
+            total = total.plus(role.whole())
         return total
 
 

@@ -44,9 +44,9 @@ class Cluster:
         return self._configuration.queues[queue_id].policy
 
     @property
-    def levels(self) -> frozenset[str]:
-        """Topology levels of all pools."""
-        return frozenset(level for pool in self._configuration.pools.values() for level in pool.levels)
+    def levels(self) -> frozenset[tuple[str, ...]]:
+        """The topology levels that pools have, outermost first."""
+        return frozenset(pool.levels for pool in self._configuration.pools.values())
 
     def shortfalls(self, shape: Shape) -> tuple[Shortfall, ...]:
         """What no registered node could give to one member of this shape."""

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from uuid import UUID
 
 from sqlalchemy import Connection, Engine
 
+from service.admission.topology import path_to
 from service.domain.errors import NotFound
 from service.domain.principal import Principal
 from service.domain.shape import Shape
@@ -16,7 +17,7 @@ from service.store import group_lists, live_reads, specs
 from service.store.group_lists import GroupFilter, ListKey
 from service.store.group_reads import GroupRow, UnitsOf, find_group, load_units_of, units_of_new
 from service.store.groups import NewGroup
-from service.store.live_reads import LiveUnit, Past
+from service.store.live_reads import LiveUnit, Past, UsedNode
 from service.store.shapes import load_shapes
 from service.store.specs import StoredSpec
 
@@ -40,6 +41,7 @@ class GroupDetail(GroupBrief):
     past: Past
     succeeded_members: int
     nodes: Mapping[int, str]
+    is_preference_met: bool | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,16 +76,19 @@ def get_group(engine: Engine, public_id: UUID, *, principal: Principal) -> Group
     with reading(engine) as conn:
         group = get_visible_group(conn, public_id, principal=principal)
         live = tuple(live_reads.list_live_attempts(conn, group.id))
+        shape = load_shapes(conn, [group.shape_id])[group.shape_id]
         node_ids = sorted({place.node_id for unit in live for place in unit.places})
+        nodes = live_reads.load_used_nodes(conn, node_ids)
         return GroupDetail(
             group=group,
             units=load_units_of(conn, [group.id])[group.id],
-            shape=load_shapes(conn, [group.shape_id])[group.shape_id],
+            shape=shape,
             spec=specs.load_specs(conn, [group.id])[group.id],
             live=live,
             past=live_reads.get_past(conn, group.id),
             succeeded_members=live_reads.count_succeeded_members(conn, group.id),
-            nodes=live_reads.load_node_names(conn, node_ids),
+            nodes={node_id: node.name for node_id, node in nodes.items()},
+            is_preference_met=_is_preference_met(shape, nodes.values()),
         )
 
 
@@ -115,7 +120,17 @@ def detail_of_new(group: NewGroup) -> GroupDetail:
         past=Past(dispatches=0, attempt=None, generation=None, running_at=None),
         succeeded_members=0,
         nodes={},
+        is_preference_met=None,
     )
+
+
+def _is_preference_met(shape: Shape, nodes: Collection[UsedNode]) -> bool | None:
+    """Whether the nodes of a group lie in one domain of its preferred level, by their labels as they are now.
+    A unit is never on several pools."""
+    if shape.preferred is None or not nodes:
+        return None
+    domains = {path_to(shape.preferred, labels=node.labels, levels=node.levels) for node in nodes}
+    return len(domains) == 1 and None not in domains
 
 
 def list_groups(

@@ -124,8 +124,8 @@ def find_misplaced(
 ) -> InvalidRequest | None:
     """A topology level that no pool has, else an InfeasibleRequest for a member that no registered node
     could ever hold, with the nearest that could be met. `shapes` are those of `specs`."""
-    levels = cluster.levels
-    refusal = _refusal(_each(specs, lambda spec: broken_placement_rules(spec, levels), is_batch=is_batch))
+    pools = cluster.levels
+    refusal = _refusal(_each(specs, lambda spec: broken_placement_rules(spec, pools), is_batch=is_batch))
     if refusal is not None:
         return refusal
     short = {shape: found for shape in set(shapes) if (found := cluster.shortfalls(shape))}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -26,6 +26,15 @@ class LiveUnit:
     admitted_at: datetime
     running_at: datetime | None
     time_limit_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UsedNode:
+    """A node on which a group has places. `levels`: of its pool, outermost first."""
+
+    name: str
+    labels: Mapping[str, str]
+    levels: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,3 +94,14 @@ def count_succeeded_members(conn: Connection, group_id: int) -> int:
 def load_node_names(conn: Connection, node_ids: Sequence[int]) -> dict[int, str]:
     rows = conn.execute(text("SELECT id, name FROM nodes WHERE id = ANY(:ids)"), {"ids": list(node_ids)})
     return {row.id: row.name for row in rows}
+
+
+def load_used_nodes(conn: Connection, node_ids: Sequence[int]) -> dict[int, UsedNode]:
+    rows = conn.execute(
+        text(
+            "SELECT n.id, n.name, n.labels, p.levels FROM nodes n JOIN pools p ON p.id = n.pool_id"
+            " WHERE n.id = ANY(:ids)"
+        ),
+        {"ids": list(node_ids)},
+    )
+    return {row.id: UsedNode(name=row.name, labels=row.labels, levels=tuple(row.levels)) for row in rows}

@@ -51,7 +51,6 @@ ALL = frozenset(
 
 NOT_BUILT = frozenset(
     [
-        "topology_preferred",
         "backfill",
         "guard",
         "dry_run",

@@ -70,6 +70,9 @@ class RoleRequest(RequestStruct, frozen=True, kw_only=True):
 
 
 class TopologyRequest(RequestStruct, frozen=True, kw_only=True):
+    """Levels of a pool, such as rack. All members lie in one domain of the `required` one; and in one of the
+    `preferred` one where one has room, else of the next wider level that has."""
+
     required: Line | None = None
     preferred: Line | None = None
 

@@ -112,6 +112,9 @@ class GroupAnswer(AnswerStruct, frozen=True, kw_only=True):
     roles: list[RoleAnswer]
     topology_required: str | None
     elastic: ElasticAnswer | None
+    topology_preferred: str | None
+    #: Whether all places lie in one domain of the preferred level; null without one, or without places.
+    is_preference_met: bool | None
     time_limit_seconds: int | None
     start_timeout_seconds: int | None
     grace_seconds: int
@@ -197,6 +200,8 @@ def group_answer(detail: GroupDetail, position: int | None) -> GroupAnswer:
         topology_required=spec.topology_required,
         elastic=_elastic_answer(spec.elastic),
         time_limit_seconds=group.time_limit_seconds,
+        topology_preferred=spec.topology_preferred,
+        is_preference_met=detail.is_preference_met,
         start_timeout_seconds=spec.start_timeout_seconds,
         grace_seconds=spec.grace_seconds,
         recovery=_recovery_answer(spec.recovery),

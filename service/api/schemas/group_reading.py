@@ -69,6 +69,7 @@ def read_group(request: GroupRequest) -> GroupSpec:
         roles=tuple(_role(role) for role in roles),
         topology_required=request.topology.required if request.topology else None,
         elastic=None if request.elastic is None else _elastic(request.elastic),
+        topology_preferred=request.topology.preferred if request.topology else None,
         time_limit_seconds=_seconds(request.time_limit, "time_limit"),
         start_timeout_seconds=_seconds(request.start_timeout, "start_timeout"),
         grace_seconds=seconds_of(request.checkpoint.grace, field="checkpoint.grace"),
@@ -112,8 +113,6 @@ def _not_yet(request: GroupRequest, roles: Sequence[RoleRequest]) -> Iterator[st
         yield "stall_timeout"
     if not request.preemptible:
         yield "preemptible"
-    if request.topology is not None and request.topology.preferred is not None:
-        yield "topology.preferred"
     if request.recovery.on_member_loss not in _LOSSES:
         yield "recovery.on_member_loss"
     for index, role in enumerate(roles):

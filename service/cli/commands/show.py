@@ -89,7 +89,7 @@ def _facts(group: Group, now: datetime, *, is_short: bool) -> Iterator[tuple[str
         ("places", describe_places(group)),
         *((f"role {role.name}", _role(role)) for role in group.roles),
         ("elastic", _elastic(group)),
-        ("topology", f"within one {group.topology_required}" if group.topology_required else ""),
+        ("topology", _topology(group)),
         ("limits", _limits(group)),
         ("recovery", _recovery(group)),
         ("after", ", ".join(f"{each.group} ({each.when})" for each in group.after)),
@@ -145,6 +145,15 @@ def _elastic(group: Group) -> str:
     }
     has = f"{group.present_members} of {group.wanted_members} members" if group.places else ""
     return ", ".join(part for part in (has, how.get(group.elastic.resize, group.elastic.resize)) if part)
+
+
+def _topology(group: Group) -> str:
+    met = {True: " (it is)", False: " (it is not)", None: ""}[group.is_preference_met]
+    parts = [
+        f"within one {group.topology_required}" if group.topology_required else "",
+        f"preferably within one {group.topology_preferred}{met}" if group.topology_preferred else "",
+    ]
+    return ", ".join(part for part in parts if part)
 
 
 def _limits(group: Group) -> str:

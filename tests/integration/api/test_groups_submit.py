@@ -163,7 +163,7 @@ _BROKEN: list[tuple[dict[str, Any], set[str]]] = [
     ),
     ({"stall_timeout": "1m"}, {"stall_timeout"}),
     ({"preemptible": False}, {"preemptible"}),
-    ({"topology": {"preferred": "rack"}}, {"topology.preferred"}),
+    ({"scheduling": "independent", "topology": {"preferred": "rack"}}, {"topology.preferred"}),
     ({"recovery": {"on_member_loss": "continue"}}, {"recovery.on_member_loss"}),
     ({"roles": [ROLE | {"ready": "reported"}]}, {"roles[0].ready"}),
     (
@@ -271,9 +271,10 @@ def test_a_group_too_large_as_a_whole_is_accepted(user: Client, cluster: Cluster
 
 
 def test_a_level_that_no_pool_has_is_refused_once_there_is_a_pool(user: Client, cluster: Cluster) -> None:
-    answer = user.post("/v1/groups", json=SHORT | {"topology": {"required": "island"}})
-    assert [error["field"] for error in answer.json()["errors"]] == ["topology.required"]
-    assert user.post("/v1/groups", json=SHORT | {"topology": {"required": "host"}}).status_code == 201
+    for field in ("required", "preferred"):
+        answer = user.post("/v1/groups", json=SHORT | {"topology": {field: "island"}})
+        assert [error["field"] for error in answer.json()["errors"]] == [f"topology.{field}"]
+        assert user.post("/v1/groups", json=SHORT | {"topology": {field: "host"}}).status_code == 201
 
 
 def test_a_queue_of_another_tenant_looks_as_if_it_were_not_there(admin: Client, user: Client) -> None:

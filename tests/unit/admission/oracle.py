@@ -25,11 +25,46 @@ def can_place(
     held: Iterable[tuple[Place, Resources]] = (),
     caps: Mapping[str, int] | None = None,
 ) -> bool:
-    places = list(held)
+    return _fits_one_of(_domains(configuration, shape.required), shape, list(held), dict(caps or {}))
+
+
+def finest_level(
+    shape: Shape,
+    configuration: Configuration,
+    held: Iterable[tuple[Place, Resources]] = (),
+    caps: Mapping[str, int] | None = None,
+) -> str | None:
+    """The level, from the preferred one outwards, of which one domain holds the gang; None if only what
+    its rules allow anyway does. All pools have the same levels."""
+    levels = next(iter(configuration.pools.values())).levels
+    assert shape.preferred is not None
+    innermost = levels.index(shape.preferred)
+    outermost = -1 if shape.required is None else levels.index(shape.required)
+    for index in range(innermost, outermost, -1):
+        domains = [
+            [node for node in nodes if shape.required is None or shape.required in node.labels]
+            for nodes in _domains(configuration, levels[index])
+        ]
+        if _fits_one_of(domains, shape, list(held), dict(caps or {})):
+            return levels[index]
+    return None
+
+
+def domain_of(node: Node, configuration: Configuration, level: str) -> tuple[object, ...] | None:
+    """Where the node lies; None without a label of the level."""
+    levels = configuration.pools[node.pool_id].levels
+    if level not in levels or level not in node.labels:
+        return None
+    return (node.pool_id, *(node.labels.get(name) for name in levels[: levels.index(level) + 1]))
+
+
+def _fits_one_of(
+    domains: list[list[Node]], shape: Shape, held: list[tuple[Place, Resources]], caps: dict[str, int]
+) -> bool:
     members = [role for role in shape.roles for _ in range(role.count if shape.is_gang else 1)]
-    for nodes in _domains(configuration, shape.required):
-        free = tuple(_free(node, places) for node in nodes)
-        if _fits(members, nodes, free, dict(caps or {}), set()):
+    for nodes in domains:
+        free = tuple(_free(node, held) for node in nodes)
+        if _fits(members, nodes, free, caps, set()):
             return True
     return False
 
@@ -39,12 +74,9 @@ def _domains(configuration: Configuration, level: str | None) -> list[list[Node]
     for node in configuration.nodes.values():
         if not node.is_ready or node.is_cordoned:
             continue
-        levels = configuration.pools[node.pool_id].levels
-        if level is None:
-            found.setdefault((node.pool_id,), []).append(node)
-        elif level in levels and level in node.labels:
-            path = [node.labels.get(name) for name in levels[: levels.index(level) + 1]]
-            found.setdefault((node.pool_id, *path), []).append(node)
+        domain = (node.pool_id,) if level is None else domain_of(node, configuration, level)
+        if domain is not None:
+            found.setdefault(domain, []).append(node)
     return list(found.values())
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 
 import pytest
 
@@ -61,15 +62,18 @@ def _configuration(rng: random.Random) -> Configuration:
     nominal = {"ma": rng.randint(0, 6), "mb": rng.randint(0, 6)} if rng.random() < 0.4 else None
     if nominal is not None and rng.random() < 0.3:
         nominal |= {CPUS: rng.randint(2000, 20000), MEMORY: rng.randint(4, 30) * 1024}
-    return configuration(nodes, [queue(1, nominal=nominal), queue(2)], levels=("rack", "host"))
+    return configuration(nodes, [queue(1, nominal=nominal), queue(2)], levels=("zone", "rack", "host"))
 
 
 def _group(rng: random.Random, group_id: int, queue_id: int, priority: int = 0) -> Group:
     if rng.random() < 0.15:
         return independent(group_id, _role(rng, "each"), queue_id=queue_id, priority=priority)
     roles = [_role(rng, f"r{number}") for number in range(rng.choice((1, 1, 2, 2, 3)))]
-    required = rng.choice((None, None, None, "rack", "host"))
-    return gang(group_id, *roles, queue_id=queue_id, priority=priority, required=required)
+    required = rng.choice((None, None, None, None, "zone", "rack", "host"))
+    preferred = rng.choice((None, "rack", "host"))
+    return gang(
+        group_id, *roles, queue_id=queue_id, priority=priority, required=required, preferred=preferred
+    )
 
 
 def _occupy(rng: random.Random, world: World) -> list[tuple[Place, Resources]]:
@@ -98,7 +102,7 @@ def _is_within_quota(shape: Shape, config: Configuration) -> bool:
 
 @pytest.mark.parametrize("batch", range(BATCHES))
 def test_the_head_is_placed_whenever_there_is_a_place(batch: int) -> None:
-    placed = 0
+    placed = preferred = 0
     for case in range(batch * CASES // BATCHES, (batch + 1) * CASES // BATCHES):
         rng = random.Random(case)
         config = _configuration(rng)
@@ -114,11 +118,27 @@ def test_the_head_is_placed_whenever_there_is_a_place(batch: int) -> None:
         bounds = {model: cap for model, cap in caps.items() if cap is not None}
         expected = _is_within_quota(head.shape, config) and oracle.can_place(head.shape, config, held, bounds)
         assert bool(plan.admissions) == expected, f"case {case}: {head.shape}"
+        if head.shape.preferred is not None and expected:
+            level = oracle.finest_level(head.shape, config, held, bounds)
+            _lies_in_one(plan.admissions[0].places, config, level)
+            preferred += level == head.shape.preferred
         if not head.shape.is_gang and expected:
             _no_further_member_fits(plan_cycle(world, NOW).admissions, world, head, bounds)
         placed += expected
-    print(f"{CASES // BATCHES} cases, {placed} placed by the oracle and by the planner")
+    print(
+        f"{CASES // BATCHES} cases, {placed} placed by the oracle and by the planner,"
+        f" {preferred} in one domain of the preferred level"
+    )
     assert CASES // BATCHES * 0.25 < placed < CASES // BATCHES * 0.9
+    assert preferred > CASES // BATCHES * 0.05
+
+
+def _lies_in_one(places: Iterable[Place], config: Configuration, level: str | None) -> None:
+    """In one domain of the level, or without one in one pool."""
+    nodes = [config.nodes[place.node_id] for place in places]
+    domains = {(node.pool_id,) if level is None else oracle.domain_of(node, config, level) for node in nodes}
+    assert len(domains) == 1
+    assert None not in domains
 
 
 def _no_further_member_fits(
