@@ -83,7 +83,7 @@ class Capacity:
 
     def can_resize(self, node_id: int) -> bool:
         """Whether the node's launcher starts and stops single members of a group that runs."""
-        return self._pools[self.nodes[node_id].node.pool_id].can_resize
+        return self.pools[self.nodes[node_id].node.pool_id].can_resize
 
     def query(self, shape_id: int, shape: Shape) -> ShapeQuery:
         """The shape in terms of this capacity's fields; an elastic one in its smallest size."""
