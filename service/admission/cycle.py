@@ -55,16 +55,16 @@ def plan_cycle(
         # 2. Claims: those whose units may still start are kept. Those for whom others gave way start.
         claims = ClaimBook(world, now)
         served = start_claimants(world, fitter=fitter, claims=claims, without=without)
-        # 3. Order: whose turn it is, and its best row. Nobody is tried whom nothing has become free
-        #    for since it was tried last.
-        hopeless = {shape_id for shape_id in world.backlog.queues_of if fitter.has_missed(shape_id)}
+        # 3. Order: whose turn it is, and its best row. Nobody is tried for whom there is no quota, or
+        #    no place.
+        for shape_id in world.backlog.queues_of:
+            fitter.would_miss(shape_id)
         preemptor = Preemptor(world, policy=policy, now=now, claims=claims.of_preemptions())
         heads = Heads(
             world,
-            query_of=fitter.query,
+            fitter,
             now=now,
             without=frozenset(without) | served.passed_over,
-            hopeless=hopeless,
             onlooker=preemptor,
             # What is over counts for the turn alone, never for who gives way to whom.
             extra=world.past_use.averages(now),

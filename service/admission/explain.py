@@ -14,7 +14,7 @@ from service.admission.eligibility import is_open
 from service.admission.findings import explain_scattered, explain_shortages
 from service.admission.fit import Fitter
 from service.admission.line import Key
-from service.admission.memory import ClassesMemo, ClassMemo, Ground, Numbers, ShapeMemo, Verdict
+from service.admission.memory import ClassesMemo, ClassMemo, Numbers, ShapeMemo, Verdict
 from service.admission.never import explain_never
 from service.admission.order_view import QueueView
 from service.admission.plan import Blocker, QueueVerdict
@@ -29,6 +29,7 @@ from service.domain.resources import MAX_QUOTA
 _NO_NODES: Verdict = (Blocker(code=Code.NODES_UNAVAILABLE),)
 #: The stamp of a verdict that holds for its own cycle alone.
 _NEVER_AGAIN = (-1, -1)
+_NO_CLASSES = ClassesMemo({}, frozenset(), None, {}, {})
 _QUEUE_MISSING: Verdict = (Blocker(code=Code.QUEUE_MISSING),)
 
 
@@ -47,80 +48,121 @@ class Explainer:
         self, *, blocked: Collection[ClassId], holding: Mapping[int, Key], finished: Collection[int]
     ) -> tuple[dict[int, QueueVerdict], Numbers]:
         """A verdict for each queue, and the numbers that they share."""
-        world = self._world
+        world, memory = self._world, self._world.memory
         admitted = {admission.queue_id for admission in self._fitter.admissions}
+        # 1. What each shape, and each queue's quota, says for itself; and whose verdict that changes.
         self._shapes = {
             shape_id: self._shape_verdict(shape_id) for shape_id in sorted(world.backlog.queues_of)
         }
-        # Whoever has no place anywhere needs no other reason.
-        heads = _by_queue(class_id for class_id in blocked if not self._shapes[class_id[1]])
+        memory.gates.refresh(world.backlog, self._quota, self._fitter.query)
+        changed = self._changed_classes()
+        # 2. Whoever has places and quota, and was not admitted: on models for which none is left.
+        forced = _by_queue(each for each in blocked if self._has_places_and_quota(each))
+        # 3. The verdicts of each queue.
         view = QueueView(world, self._now, finished=finished, admitted=admitted)
+        gone = self._finished_classes(finished)
         queues: dict[int, QueueVerdict] = {}
         for queue_id in sorted({*world.configuration.queues, *world.backlog.shapes_in}):
-            of_queue = heads.get(queue_id, frozenset())
-            if queue_id in admitted:
-                verdicts = self._verdicts(queue_id, self._left_shapes(queue_id, finished), of_queue)
-            else:
-                verdicts = self._known_verdicts(queue_id, of_queue)
+            verdicts = self._verdicts(
+                queue_id, changed.get(queue_id, set()), forced.get(queue_id, frozenset())
+            )
+            if queue_id in gone:
+                verdicts = {key: each for key, each in verdicts.items() if key not in gone[queue_id]}
             queues[queue_id] = view.verdict(queue_id, verdicts, holding.get(queue_id))
-        return queues, world.memory.merged_numbers(self._parts)
+        memory.shown = self._shapes
+        return queues, memory.merged_numbers(self._parts)
 
-    def _left_shapes(self, queue_id: int, finished: Collection[int]) -> list[int]:
-        """Shapes of which something still waits: what was admitted does so, for the World, until it is
+    def _changed_classes(self) -> dict[int, set[int]]:
+        """By queue, those whose shape is told something else than in the last cycle."""
+        changed: dict[int, set[int]] = {}
+        shown, queues_of = self._world.memory.shown, self._world.backlog.queues_of
+        for shape_id, verdict in self._shapes.items():
+            if shown.get(shape_id) is not verdict:
+                for queue_id in queues_of[shape_id]:
+                    changed.setdefault(queue_id, set()).add(shape_id)
+        return changed
+
+    def _has_places_and_quota(self, class_id: ClassId) -> bool:
+        queue_id, shape_id = class_id
+        return not self._shapes[shape_id] and shape_id in self._world.memory.gates.of(queue_id).open
+
+    def _finished_classes(self, finished: Collection[int]) -> dict[int, frozenset[int]]:
+        """Classes of which nothing waits any more: what was admitted does so, for the World, until it is
         committed."""
-        backlog = self._world.backlog
-        return [
-            shape_id
-            for shape_id in backlog.shapes_in.get(queue_id, ())
-            if any(key[4] not in finished for key in backlog.classes[queue_id, shape_id])
-        ]
-
-    def _known_verdicts(self, queue_id: int, blocked: frozenset[int]) -> Mapping[int, Verdict]:
-        """As in the last cycle, if they follow from the same."""
         world = self._world
-        shape_ids = world.backlog.shapes_in.get(queue_id, [])
-        ground = Ground(
-            world.backlog.class_revisions.get(queue_id, 0),
-            self._quota.rooms_of(queue_id) if queue_id in world.quota.queues else (),
-            tuple([self._shapes[shape_id] for shape_id in shape_ids]),
-            blocked,
+        rows = (world.pending[unit_id] for unit_id in finished)
+        touched = {(row.queue_id, row.shape_id) for row in rows}
+        return _by_queue(
+            class_id
+            for class_id in touched
+            if all(key[4] in finished for key in world.backlog.classes[class_id])
         )
-        known = world.memory.queue_classes.get(queue_id)
-        if known is None or known.ground != ground:
-            before, self._parts = self._parts, []
-            by_shape = self._verdicts(queue_id, shape_ids, blocked)
-            numbers = {name: amount for part in self._parts for name, amount in part.items()}
-            self._parts = before
-            if known is not None and known.by_shape == by_shape:
-                by_shape = known.by_shape
-            known = world.memory.queue_classes[queue_id] = ClassesMemo(ground, by_shape, numbers)
-        self._parts.append(known.numbers)
-        return known.by_shape
 
     def _verdicts(
-        self, queue_id: int, shape_ids: Iterable[int], blocked: frozenset[int]
+        self, queue_id: int, changed: Collection[int], forced: frozenset[int]
     ) -> Mapping[int, Verdict]:
-        queue = self._world.configuration.queues.get(queue_id)
-        if queue is None:
-            return dict.fromkeys(shape_ids, _QUEUE_MISSING)
-        return {
-            shape_id: self._class_verdict(queue, shape_id, is_blocked=shape_id in blocked)
-            for shape_id in shape_ids
-        }
+        """As in the last cycle, but for the classes of which something has changed."""
+        memory, revision = self._world.memory, self._world.quota.revision(queue_id)
+        if queue_id not in self._world.backlog.shapes_in:
+            memory.queue_classes.pop(queue_id, None)
+            return _NO_CLASSES.by_shape
+        known, gate = memory.queue_classes.get(queue_id, _NO_CLASSES), memory.gates.of(queue_id)
+        again = {*changed, *gate.changed, *forced, *known.forced}
+        by_shape = known.by_shape
+        if again or known is _NO_CLASSES:
+            by_shape = self._renewed(queue_id, known.by_shape, again=again, forced=forced)
+        if known is _NO_CLASSES or by_shape is not known.by_shape or known.ground != (forced, revision):
+            never = known.never
+            if by_shape.keys() != known.by_shape.keys():
+                never = self._never_numbers(queue_id, by_shape)
+            numbers = {**never, **self._quota_numbers(queue_id, forced)}
+            known = ClassesMemo(by_shape, forced, revision, never, numbers)
+            memory.queue_classes[queue_id] = known
+        gate.changed.clear()
+        self._parts.append(known.numbers)
+        return by_shape
 
-    def _class_verdict(self, queue: Queue, shape_id: int, *, is_blocked: bool) -> Verdict:
-        class_id = queue.id, shape_id
-        query = self._fitter.query(shape_id)
+    def _renewed(
+        self, queue_id: int, before: Mapping[int, Verdict], *, again: Collection[int], forced: Collection[int]
+    ) -> Mapping[int, Verdict]:
+        """`before` if all are equal to those."""
+        queue = self._world.configuration.queues.get(queue_id)
+        by_shape = {
+            shape_id: self._class_verdict(queue, shape_id, is_forced=shape_id in forced)
+            if shape_id in again or shape_id not in before
+            else before[shape_id]
+            for shape_id in self._world.backlog.shapes_in[queue_id]
+        }
+        return before if before == by_shape else by_shape
+
+    def _never_numbers(self, queue_id: int, shape_ids: Iterable[int]) -> Numbers:
+        never, numbers = self._world.memory.never, dict[str, int]()
+        for shape_id in shape_ids if queue_id in self._world.configuration.queues else ():
+            numbers.update(never[queue_id, shape_id][1])
+        return numbers
+
+    def _quota_numbers(self, queue_id: int, forced: Iterable[int]) -> Numbers:
+        counts = self._world.memory.gates.of(queue_id).counts
+        exceeded = {each for each, count in counts.items() if count}
+        for shape_id in forced:
+            exceeded.update(self._lacking_models(queue_id, shape_id))
+        return quota_numbers(self._quota, queue_id, exceeded)
+
+    def _class_verdict(self, queue: Queue | None, shape_id: int, *, is_forced: bool) -> Verdict:
+        if queue is None:
+            return _QUEUE_MISSING
+        world, class_id = self._world, (queue.id, shape_id)
         never = self._never(class_id, queue)
-        exceeded = self._exceeded(queue, shape_id, query=query, is_blocked=is_blocked)
-        if exceeded:
-            self._parts.append(quota_numbers(self._quota, queue.id, exceeded))
+        exceeded = world.memory.gates.of(queue.id).exceeded[shape_id]
+        if is_forced:
+            exceeded = self._lacking_models(queue.id, shape_id)
         shape = self._shapes[shape_id]
-        known = self._world.memory.classes.get(class_id)
+        known = world.memory.classes.get(class_id)
         if known is not None and known.shape is shape and known.exceeded == exceeded:
             return known.merged
+        query = self._fitter.query(shape_id)
         merged = self._merge(queue, query, never=never, exceeded=exceeded, shape=shape)
-        self._world.memory.classes[class_id] = ClassMemo(shape, exceeded, merged)
+        world.memory.classes[class_id] = ClassMemo(shape, exceeded, merged)
         return merged
 
     def _merge(
@@ -157,7 +199,6 @@ class Explainer:
                 numbers=numbers,
             )
             known = self._world.memory.never[class_id] = (never, numbers)
-        self._parts.append(known[1])
         return known[0]
 
     def _shape_verdict(self, shape_id: int) -> Verdict:
@@ -184,18 +225,12 @@ class Explainer:
             return found
         return explain_scattered(query, self._world.capacity.binding(shape_id, query), numbers)
 
-    def _exceeded(
-        self, queue: Queue, shape_id: int, *, query: ShapeQuery, is_blocked: bool
-    ) -> tuple[Exceeded, ...]:
-        """Resources of which the queue has too little quota left."""
-        exceeded = self._quota.exceeded(queue.id, query)
-        if is_blocked and not exceeded and not self._fitter.would_miss(shape_id):
-            # It has places, on models for which the queue has no quota left.
-            caps = self._quota.caps(queue.id, query)
-            exceeded = tuple(
-                model for model in query.models if query.most[model] > caps.get(model, MAX_QUOTA)
-            )
-        return self._quota.bounds(queue.id, exceeded)
+    def _lacking_models(self, queue_id: int, shape_id: int) -> tuple[Exceeded, ...]:
+        """Models of which the queue may not take all that one unit could."""
+        query = self._fitter.query(shape_id)
+        caps = self._quota.caps(queue_id, query)
+        lacking = [model for model in query.models if query.most[model] > caps.get(model, MAX_QUOTA)]
+        return self._quota.bounds(queue_id, lacking)
 
 
 def _by_queue(classes: Iterable[ClassId]) -> dict[int, frozenset[int]]:

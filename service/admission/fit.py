@@ -35,8 +35,9 @@ class Fitter:
     def __init__(self, capacity: Capacity, shapes: Mapping[int, Shape], quota: QuotaBook) -> None:
         self._capacity = capacity
         self._shapes = shapes
-        self._quota = quota
-        self._misses: set[int] = set()
+        self.quota = quota
+        #: Shapes that are known to find no place, whatever the quota.
+        self.misses: set[int] = set()
         #: How many members of a row have been admitted in this cycle.
         self._placed: dict[int, int] = {}
         self.admissions: list[Admission] = []
@@ -50,8 +51,8 @@ class Fitter:
         query, before = self.query(row.shape_id), self._placed.get(row.id, 0)
         want = 1 if query.shape.is_gang else row.last_index - row.first_index + 1 - before
         placed = 0
-        if not self.has_missed(row.shape_id) and not self._quota.exceeded(row.queue_id, query):
-            caps = self._quota.caps(row.queue_id, query, is_within=is_within)
+        if not self.has_missed(row.shape_id) and not self.quota.exceeded(row.queue_id, query):
+            caps = self.quota.caps(row.queue_id, query, is_within=is_within)
             if query.shape.is_gang:
                 placed = self._fit_gang(row, query, caps)
             else:
@@ -63,18 +64,18 @@ class Fitter:
     def fit_claimant(self, row: PendingUnit) -> Fitted:
         """As `fit`, of a row with places of its own: what others missed says nothing about it, nor does it
         about others."""
-        misses, self._misses = self._misses, set()
+        misses, self.misses = self.misses, set()
         try:
             return self.fit(row)
         finally:
-            self._misses = misses
+            self.misses = misses
 
     def has_missed(self, shape_id: int) -> bool:
         """Whether the shape is known to find no place, whatever the quota."""
-        if shape_id not in self._misses:
+        if shape_id not in self.misses:
             if self._capacity.find_answer(shape_id, self.query(shape_id)) is not False:
                 return False
-            self._misses.add(shape_id)
+            self.misses.add(shape_id)
         return True
 
     def would_miss(self, shape_id: int) -> bool:
@@ -90,7 +91,7 @@ class Fitter:
             has_place = bool(place_members(self._capacity, query, caps={}, want=1))
         self._capacity.remember(shape_id, query, has_place=has_place)
         if not has_place:
-            self._misses.add(shape_id)
+            self.misses.add(shape_id)
         return not has_place
 
     def _fit_gang(self, row: PendingUnit, query: ShapeQuery, caps: Mapping[str, int]) -> int:
@@ -125,12 +126,12 @@ class Fitter:
 
         def place_size(counts: Counts) -> tuple[ShapeQuery, tuple[Share, ...]] | None:
             sized = query.sized(counts)
-            return None if self._quota.exceeded(row.queue_id, sized) else place(sized)
+            return None if self.quota.exceeded(row.queue_id, sized) else place(sized)
 
         return largest(shape, place_size) if shape.is_elastic else place(query)
 
     def _fit_members(self, row: PendingUnit, query: ShapeQuery, *, want: int, caps: Mapping[str, int]) -> int:
-        within = self._quota.members_within(row.queue_id, query, want)
+        within = self.quota.members_within(row.queue_id, query, want)
         shares = place_members(self._capacity, query, caps=caps, want=within, avoided=row.avoided_nodes)
         first = index = row.first_index + self._placed.get(row.id, 0)
         for share in shares:
@@ -147,7 +148,7 @@ class Fitter:
         return placed
 
     def _miss(self, shape_id: int, query: ShapeQuery) -> None:
-        self._misses.add(shape_id)
+        self.misses.add(shape_id)
         self._capacity.remember(shape_id, query, has_place=False)
 
     def _admit(
@@ -159,7 +160,7 @@ class Fitter:
         taken: tuple[Taken, ...],
         usage: Mapping[str, int],
     ) -> None:
-        self._quota.charge(row.queue_id, usage)
+        self.quota.charge(row.queue_id, usage)
         self.admissions.append(
             Admission(
                 unit_id=unit_id(row.group_id, index),

@@ -1,12 +1,12 @@
 """The next row of one queue: the best of the heads of its classes.
 
-Classes that are known not to fit are passed over without being looked at, unless somebody asks for them.
+Classes that are known not to fit are passed over, unless somebody asks for them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
-from heapq import heapify, heappop, heappush
+from collections.abc import Callable, Iterable
+from heapq import heappop, heappush
 from typing import NamedTuple, Protocol
 
 from service.admission.backlog import Backlog, ClassId
@@ -47,33 +47,38 @@ class Front(Protocol):
 
 
 class ClassFront:
-    """Of a best_effort queue. `shape_ids`: what may fit; `takes_part` says so of a row."""
+    """Of a best_effort queue: the heads of its classes in their order. `fits`: shapes that may fit, as far as
+    is known when it is asked; `takes_part` says so of a row."""
 
     def __init__(
         self,
         backlog: Backlog,
         queue_id: int,
         *,
-        shape_ids: Collection[int],
+        fits: Callable[[int], bool],
         takes_part: Callable[[Key], bool],
         onlooker: Onlooker | None,
     ) -> None:
-        self._backlog = backlog
+        self._classes = backlog.classes
+        self._heads = backlog.heads_in[queue_id]
         self._queue_id = queue_id
-        self._shape_ids = shape_ids
+        self._fits = fits
         self._takes_part = takes_part
         self._onlooker = onlooker
+        #: How many of the heads have been looked at, and what of their classes is to be tried.
         self._seen = 0
         self._heap: list[Candidate] = []
-        for shape_id in shape_ids:
-            self._push_from((queue_id, shape_id), 0)
-        heapify(self._heap)
 
     def peek(self) -> Candidate | None:
-        if self._onlooker is not None and self._onlooker.wants_any_of(self._queue_id):
-            self._take_in_hopeless(self._onlooker)
-        while self._heap and not self._is_tried(self._heap[0]):
+        while self._heap and not self._is_tried(self._heap[0].class_id):
             heappop(self._heap)
+        while self._seen < len(self._heads):
+            key = self._heads[self._seen]
+            if self._heap and self._heap[0].key < key:
+                break
+            self._seen += 1
+            if self._is_tried((self._queue_id, key[5])):
+                self._push_from((self._queue_id, key[5]), 0)
         return self._heap[0] if self._heap else None
 
     def pop(self) -> Candidate:
@@ -85,24 +90,11 @@ class ClassFront:
     def push_next(self, candidate: Candidate) -> None:
         self._push_from(candidate.class_id, candidate.position + 1)
 
-    def _take_in_hopeless(self, onlooker: Onlooker) -> None:
-        """Heads of classes that do not fit, as far as they come before what may fit."""
-        heads = self._backlog.heads_in.get(self._queue_id, [])
-        while self._seen < len(heads) and not (self._heap and self._heap[0].key < heads[self._seen]):
-            key = heads[self._seen]
-            self._seen += 1
-            class_id = self._queue_id, key[5]
-            if key[5] not in self._shape_ids and onlooker.wants(class_id):
-                self._push_from(class_id, 0)
-
-    def _is_tried(self, candidate: Candidate) -> bool:
-        """A hopeless one that nobody wants any more is not."""
-        if candidate.class_id[1] in self._shape_ids:
-            return True
-        return self._onlooker is not None and self._onlooker.wants(candidate.class_id)
+    def _is_tried(self, class_id: ClassId) -> bool:
+        return self._fits(class_id[1]) or (self._onlooker is not None and self._onlooker.wants(class_id))
 
     def _push_from(self, class_id: ClassId, position: int) -> None:
-        keys = self._backlog.classes[class_id]
+        keys = self._classes[class_id]
         for index in range(position, len(keys)):
             if self._takes_part(keys[index]):
                 heappush(self._heap, Candidate(keys[index], class_id, index))

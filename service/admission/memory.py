@@ -10,9 +10,9 @@ from operator import is_
 from typing import NamedTuple
 
 from service.admission.backlog import ClassId
+from service.admission.gates import Gates
 from service.admission.plan import Blocker, QueueVerdict
 from service.admission.quota import Exceeded
-from service.admission.quota_tree import Room
 
 Verdict = tuple[Blocker, ...]
 Numbers = Mapping[str, int]
@@ -29,23 +29,20 @@ class QueueMemo:
     value: QueueVerdict
 
 
-class Ground(NamedTuple):
-    """All that the verdicts of a queue's classes follow from, besides the configuration: which shapes
-    wait in it, what it may still take, each shape's own verdict, and which heads were blocked though their
-    shape has a place somewhere."""
-
-    class_revision: int
-    rooms: tuple[Room | None, ...]
-    shapes: tuple[Verdict, ...]
-    blocked: frozenset[int]
-
-
 class ClassesMemo(NamedTuple):
-    """The verdicts of a queue's classes by shape, and the shared numbers that they name."""
+    """The verdicts of a queue's classes by shape; those that were stopped by the quota of the models that
+    were free, with quota as it was at `revision`; and the shared numbers that they name: those of what
+    never fits, and all."""
 
-    ground: Ground
     by_shape: Mapping[int, Verdict]
+    forced: frozenset[int]
+    revision: int | None
+    never: Numbers
     numbers: Numbers
+
+    @property
+    def ground(self) -> tuple[frozenset[int], int | None]:
+        return self.forced, self.revision
 
 
 class ClassMemo(NamedTuple):
@@ -73,6 +70,9 @@ class Memory:
         self.queue_classes: dict[int, ClassesMemo] = {}
         self.classes: dict[ClassId, ClassMemo] = {}
         self.shapes: dict[int, ShapeMemo] = {}
+        #: Each shape's own verdict, as the verdicts of its classes have it.
+        self.shown: dict[int, Verdict] = {}
+        self.gates = Gates()
         #: Why a class never fits, and the numbers that say so: nothing but configuration.
         self.never: dict[ClassId, tuple[Verdict, Numbers]] = {}
         self._verdicts: dict[int, Verdict] = {}

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from datetime import datetime
 from typing import NamedTuple
 
-from service.admission.backlog import Backlog, ClassId
+from service.admission.backlog import ClassId
 from service.admission.eligibility import is_eligible, is_open
+from service.admission.fit import Fitter
 from service.admission.front import Candidate, ClassFront, Front, LineFront, Onlooker
+from service.admission.gates import Gate
 from service.admission.line import Key
-from service.admission.query import ShapeQuery
 from service.admission.resident import World
 from service.admission.tournament import Extra, Tournament, must_borrow
+from service.admission.world import Queue
 from service.domain.queue import Order
 
 
@@ -28,54 +30,50 @@ class Head(NamedTuple):
 
 
 class Heads:
-    """Rows of all open queues in turn, as far as they may fit; rows `without` are passed over. Of
-    `hopeless` shapes, known to find no place, only those are heads that could block their queue, and those
-    that the onlooker wants to see. `extra`: what counts for shares besides what is held."""
+    """Rows of all open queues in turn, as far as they may fit; rows `without` are passed over.
+
+    Where no quota is left, and of shapes that are known to find no place, only those are heads that could
+    block their queue, and those that the onlooker wants to see. `extra`: what counts for shares besides what
+    is held.
+    """
 
     def __init__(
         self,
         world: World,
+        fitter: Fitter,
         *,
-        query_of: Callable[[int], ShapeQuery],
         now: datetime,
         without: Collection[int] = frozenset(),
-        hopeless: Collection[int] = frozenset(),
         onlooker: Onlooker | None = None,
         extra: Extra | None = None,
     ) -> None:
-        backlog = self._backlog = world.backlog
-        tree = self._tree = world.quota
-        self._query_of = query_of
+        self._world = world
+        self._backlog = world.backlog
+        self._fitter = fitter
         self._now = now
         self._without = without
-        self._tournament = Tournament(tree, lambda runner: query_of(runner.key[5]), extra or {})
+        self._onlooker = onlooker
+        self._tournament = Tournament(world.quota, lambda runner: fitter.query(runner.key[5]), extra or {})
         self._fronts: dict[int, Front] = {}
         #: The queue whose next row has not been entered yet.
         self._moved: int | None = None
-        candidates = _candidates(backlog, hopeless)
-        for queue in sorted(world.configuration.queues.values(), key=lambda queue: queue.id):
-            if not is_open(queue) or queue.id not in backlog.shapes_in:
-                continue
-            if queue.order is Order.STRICT:
-                self._fronts[queue.id] = LineFront(backlog, queue.id, takes_part=self._takes_part)
-            elif queue.id in candidates or onlooker is not None:
-                self._fronts[queue.id] = ClassFront(
-                    backlog,
-                    queue.id,
-                    shape_ids=candidates.get(queue.id, frozenset()),
-                    takes_part=self._takes_part,
-                    onlooker=onlooker,
-                )
-        for queue_id, front in self._fronts.items():
-            self._tournament.enter(queue_id, front.peek())
+        for queue_id in sorted(world.backlog.shapes_in):
+            queue = world.configuration.queues.get(queue_id)
+            if queue is not None and is_open(queue):
+                self._open(queue)
 
     def pop(self) -> Head | None:
         """The next row to consider. What becomes of it is told by `go_on` or `push_next`; else it, and its
         class with it, is blocked."""
-        if self._moved is not None:
-            self._tournament.enter(self._moved, self._fronts[self._moved].peek())
-        self._moved = self._tournament.first()
-        return None if self._moved is None else self._head(self._moved)
+        while True:
+            if self._moved is not None:
+                self._tournament.enter(self._moved, self._next(self._moved))
+            queue_id = self._moved = self._tournament.first()
+            if queue_id is None:
+                return None
+            # What was taken since the row was entered may have left nothing for it.
+            if self._next(queue_id) == self._tournament.runner:
+                return self._head(queue_id, self._fronts[queue_id].pop())
 
     def go_on(self, head: Head, *, placed: int, left: int) -> bool:
         """The row was tried: so many of its members were placed and so many still wait. False if it is
@@ -101,10 +99,38 @@ class Heads:
         self._tournament.enter(queue_id, None)
         self._moved = None
 
-    def _head(self, queue_id: int) -> Head:
-        candidate = self._fronts[queue_id].pop()
-        row, node = self._backlog.rows[candidate.key[4]], self._tree.queues[queue_id]
-        query = self._query_of(row.shape_id)
+    def _open(self, queue: Queue) -> None:
+        if queue.order is Order.STRICT:
+            self._fronts[queue.id] = LineFront(self._backlog, queue.id, takes_part=self._takes_part)
+        else:
+            gate, misses = self._gate(queue.id), self._fitter.misses
+            self._fronts[queue.id] = ClassFront(
+                self._backlog,
+                queue.id,
+                fits=lambda shape_id: shape_id in gate.open and shape_id not in misses,
+                takes_part=self._takes_part,
+                onlooker=self._onlooker,
+            )
+        if (candidate := self._next(queue.id)) is not None:
+            self._tournament.enter(queue.id, candidate)
+
+    def _next(self, queue_id: int) -> Candidate | None:
+        """The queue's next row, as far as is known now. Where nothing fits any more nobody is looked at."""
+        front, gate = self._fronts[queue_id], self._gate(queue_id)
+        is_over = (
+            isinstance(front, ClassFront)
+            and gate.open <= self._fitter.misses
+            and not (self._onlooker is not None and self._onlooker.wants_any_of(queue_id))
+        )
+        return None if is_over else front.peek()
+
+    def _gate(self, queue_id: int) -> Gate:
+        fitter = self._fitter
+        return self._world.memory.gates.fresh(queue_id, self._backlog, fitter.quota, fitter.query)
+
+    def _head(self, queue_id: int, candidate: Candidate) -> Head:
+        row, node = self._backlog.rows[candidate.key[4]], self._world.quota.queues[queue_id]
+        query = self._fitter.query(row.shape_id)
         count = 1 if query.shape.is_gang else row.last_index - row.first_index + 1
         has_choice = node.parent is not None and any(len(role.models) > 1 for role in query.roles)
         return Head(
@@ -119,13 +145,3 @@ class Heads:
         unit_id = key[4]
         is_in = key[6] or is_eligible(self._backlog.rows[unit_id], self._now)
         return is_in and unit_id not in self._without
-
-
-def _candidates(backlog: Backlog, hopeless: Collection[int]) -> dict[int, set[int]]:
-    """By queue, the shapes that may find a place."""
-    found: dict[int, set[int]] = {}
-    for shape_id, queue_ids in backlog.queues_of.items():
-        if shape_id not in hopeless:
-            for queue_id in queue_ids:
-                found.setdefault(queue_id, set()).add(shape_id)
-    return found

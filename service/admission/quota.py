@@ -78,9 +78,10 @@ class QuotaBook:
         rooms = ((resource, self.room(queue_id, resource)) for resource in resources)
         return tuple(Exceeded(resource, room.code, room.cohort_id) for resource, room in rooms if room)
 
-    def rooms_of(self, queue_id: int) -> tuple[Room | None, ...]:
-        """All that a queue's quota says to anybody."""
-        return tuple(self.room(queue_id, resource) for resource in self.tree.resources)
+    def exceeded_with(self, queue_id: int, query: ShapeQuery) -> tuple[Exceeded, ...]:
+        """As `exceeded`, with what bounds each."""
+        exceeded = self.exceeded(queue_id, query)
+        return self.bounds(queue_id, exceeded) if exceeded else ()
 
     def members_within(self, queue_id: int, query: ShapeQuery, want: int) -> int:
         """How many of `want` independent members CPUs and memory allow; models are bounded by

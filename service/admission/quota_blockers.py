@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from service.admission.plan import Blocker
 from service.admission.query import ShapeQuery
 from service.admission.quota import Exceeded, QuotaBook
@@ -36,7 +38,7 @@ def quota_blocker(
     )
 
 
-def quota_numbers(book: QuotaBook, queue_id: int, exceeded: tuple[Exceeded, ...]) -> dict[str, int]:
+def quota_numbers(book: QuotaBook, queue_id: int, exceeded: Iterable[Exceeded]) -> dict[str, int]:
     """The shared numbers that these blockers name."""
     numbers: dict[str, int] = {}
     for resource, code, _ in exceeded:

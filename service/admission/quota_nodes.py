@@ -36,6 +36,8 @@ class QuotaNode:
     subtree: Amounts = field(default_factory=dict)
     guaranteed: Amounts = field(default_factory=dict)
     held: Amounts = field(default_factory=dict)
+    #: Of a root: counts the changes of what is held in its tree.
+    revision: int = 0
     usage: Amounts = field(default_factory=dict)
 
     def counts(self, resource: str) -> bool:

@@ -21,7 +21,6 @@ from service.admission.plan import Shares
 from service.admission.quota_nodes import QuotaNode, build_nodes
 from service.admission.world import Configuration
 from service.domain.reasons import Code
-from service.domain.resources import CPUS, MEMORY
 
 Usage = dict[int, dict[str, int]]
 
@@ -60,13 +59,6 @@ class QuotaTree:
         """Devices of the cluster by model: what is shared where no quota says more."""
         return shares.capacity_of(self._configuration)
 
-    @cached_property
-    def resources(self) -> tuple[str, ...]:
-        """All that a queue could be charged with: CPUs, memory, and what quotas or nodes name."""
-        nodes = (*self.queues.values(), *self.cohorts.values())
-        named = {resource for node in nodes for resource in (*node.nominal, *(node.quota.limit or {}))}
-        return tuple(sorted({CPUS, MEMORY, *named, *self.capacity}))
-
     def charge(self, queue_id: int, usage: Mapping[str, int]) -> None:
         """The queue holds so much more. Of a queue that the configuration does not know: nothing."""
         node = self.queues.get(queue_id)
@@ -76,6 +68,11 @@ class QuotaTree:
 
     def refund(self, queue_id: int, usage: Mapping[str, int]) -> None:
         self.charge(queue_id, {resource: -amount for resource, amount in usage.items()})
+
+    def revision(self, queue_id: int) -> int | None:
+        """Moves whenever what is left for the queue may have changed; None for a queue that is not there."""
+        node = self.queues.get(queue_id)
+        return None if node is None else _root(node).revision
 
     def held(self, queue_id: int, resource: str) -> int:
         node = self.queues.get(queue_id)
@@ -151,6 +148,7 @@ class QuotaTree:
 
 def _add(node: QuotaNode, resource: str, amount: int) -> None:
     """Charge a queue, or refund it if the amount is negative, and all above it."""
+    _root(node).revision += 1
     if not node.counts(resource):
         node.held[resource] = node.held.get(resource, 0) + amount
         return
@@ -160,6 +158,12 @@ def _add(node: QuotaNode, resource: str, amount: int) -> None:
         before = each.borrowed(resource)
         each.usage[resource] = each.usage.get(resource, 0) + taken
         taken = each.borrowed(resource) - before
+
+
+def _root(node: QuotaNode) -> QuotaNode:
+    while node.parent is not None:
+        node = node.parent
+    return node
 
 
 def _room(node: QuotaNode, resource: str) -> Room:

@@ -88,6 +88,11 @@ class Tournament:
             seat = seat.children[seat.order[0].key]
         return None if seat.node is None else seat.node.id
 
+    @property
+    def runner(self) -> Runner | None:
+        """The row that the first queue has entered."""
+        return self._root.runner
+
     def turns(self, queue_id: int, most: int) -> int:
         """How many units of its next row, of `most`, the first queue may take before it is another's
         turn."""

@@ -1,0 +1,168 @@
+"""For which of its waiting classes a queue has quota left, kept while quota moves.
+
+When what is left of a resource moves from one amount to another, only the classes that need an amount
+between the two change sides; they stand sorted by it. So a cycle looks at what changed, not at what waits.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from math import inf
+from typing import NamedTuple
+
+from service.admission.backlog import Backlog
+from service.admission.query import ShapeQuery
+from service.admission.quota import Exceeded, QuotaBook
+
+#: A resource, or several models among which a role may choose.
+Measure = tuple[str, ...]
+_Bound = tuple[object, ...]
+
+
+class _Level(NamedTuple):
+    """What is left by one measure: who needs no more than `low` has it, who needs more than `high` has it
+    not; between them more than the sum decides. `bounds` name what binds."""
+
+    low: float
+    high: float
+    bounds: _Bound
+
+
+class Gate:
+    """One queue. `exceeded`: by shape, the resources of which it has too little left; `open`: shapes for
+    which there are none; `counts`: how many classes each of them stops. `changed` collects shapes whose
+    answer changed, or that came or went, until somebody takes note of it."""
+
+    def __init__(self, queue_id: int) -> None:
+        self.exceeded: dict[int, tuple[Exceeded, ...]] = {}
+        self.open: set[int] = set()
+        self.counts: Counter[Exceeded] = Counter()
+        self.changed: set[int] = set()
+        self._queue_id = queue_id
+        self._stamp = (-1, -1)
+        self._needs: dict[Measure, list[tuple[int, int]]] = {}
+        self._levels: dict[Measure, _Level] = {}
+        #: Shapes with several roles that may choose: looked at whenever anything has moved.
+        self._others: set[int] = set()
+
+    def refresh(
+        self,
+        stamp: tuple[int, int],
+        shape_ids: Iterable[int],
+        book: QuotaBook,
+        query_of: Callable[[int], ShapeQuery],
+    ) -> None:
+        """`stamp`: counts the changes of quota, and of which shapes wait."""
+        if stamp == self._stamp:
+            return
+        affected: set[int] = set()
+        # 1. Classes that came and went.
+        if stamp[1] != self._stamp[1]:
+            now = set(shape_ids)
+            for shape_id in self.exceeded.keys() - now:
+                self._drop(shape_id, query_of(shape_id))
+            affected = now - self.exceeded.keys()
+            for shape_id in affected:
+                self._add(shape_id, query_of(shape_id))
+        # 2. Those that changed sides.
+        has_moved = False
+        for measure, needs in self._needs.items():
+            before, level = self._levels.get(measure), self._level(measure, book)
+            if level != before:
+                has_moved = True
+                self._levels[measure] = level
+                affected.update(_between(needs, before, level) if before is not None else ())
+        if has_moved:
+            affected |= self._others
+        # 3. What they lack now.
+        for shape_id in affected:
+            self._answer(shape_id, book.exceeded_with(self._queue_id, query_of(shape_id)))
+        self._stamp = stamp
+
+    def _answer(self, shape_id: int, exceeded: tuple[Exceeded, ...]) -> None:
+        before = self.exceeded.get(shape_id)
+        if before == exceeded:
+            return
+        self.counts.subtract(before or ())
+        self.counts.update(exceeded)
+        self.exceeded[shape_id] = exceeded
+        self.changed.add(shape_id)
+        (self.open.discard if exceeded else self.open.add)(shape_id)
+
+    def _add(self, shape_id: int, query: ShapeQuery) -> None:
+        measures = _measures(query)
+        if measures is None:
+            self._others.add(shape_id)
+        for measure, need in measures or ():
+            insort(self._needs.setdefault(measure, []), (need, shape_id))
+
+    def _drop(self, shape_id: int, query: ShapeQuery) -> None:
+        self.counts.subtract(self.exceeded.pop(shape_id))
+        self.open.discard(shape_id)
+        self.changed.add(shape_id)
+        self._others.discard(shape_id)
+        for measure, need in _measures(query) or ():
+            needs = self._needs[measure]
+            del needs[bisect_left(needs, (need, shape_id))]
+
+    def _level(self, measure: Measure, book: QuotaBook) -> _Level:
+        rooms = [book.room(self._queue_id, resource) for resource in measure]
+        amounts = [inf if room is None else room.amount for room in rooms]
+        bounds = tuple((room.code, room.cohort_id) if room is not None else None for room in rooms)
+        return _Level(max(amounts), sum(amounts), bounds)
+
+
+class Gates:
+    """All queues in which something waits."""
+
+    def __init__(self) -> None:
+        self._gates: dict[int, Gate] = {}
+
+    def refresh(self, backlog: Backlog, book: QuotaBook, query_of: Callable[[int], ShapeQuery]) -> None:
+        """As quota is now."""
+        for queue_id in self._gates.keys() - backlog.shapes_in.keys():
+            del self._gates[queue_id]
+        for queue_id in backlog.shapes_in:
+            self.fresh(queue_id, backlog, book, query_of)
+
+    def fresh(
+        self, queue_id: int, backlog: Backlog, book: QuotaBook, query_of: Callable[[int], ShapeQuery]
+    ) -> Gate:
+        """The queue's gate, as quota is now."""
+        gate, revision = self.of(queue_id), book.tree.revision(queue_id)
+        if revision is not None:
+            stamp = revision, backlog.class_revisions[queue_id]
+            gate.refresh(stamp, backlog.shapes_in[queue_id], book, query_of)
+        return gate
+
+    def of(self, queue_id: int) -> Gate:
+        gate = self._gates.get(queue_id)
+        if gate is None:
+            gate = self._gates[queue_id] = Gate(queue_id)
+        return gate
+
+
+def _between(needs: list[tuple[int, int]], before: _Level, after: _Level) -> Iterator[int]:
+    """Shapes that may have changed sides, or are stopped by something else than before."""
+    first = bisect_right(needs, (min(before.low, after.low), inf))
+    last = len(needs)
+    if before.bounds == after.bounds:
+        last = bisect_right(needs, (max(before.high, after.high), inf))
+    return (shape_id for _, shape_id in needs[first:last])
+
+
+def _measures(query: ShapeQuery) -> list[tuple[Measure, int]] | None:
+    """What decides whether quota suffices, and the amount; None if that is more than a comparison."""
+    with_gpus = [role for role in query.roles if role.requests.gpus]
+    others: list[tuple[Measure, int]] = [
+        ((resource,), need) for resource, need in query.most.items() if resource not in query.models
+    ]
+    if all(len(role.models) == 1 for role in with_gpus):
+        return [*others, *(((model,), query.most[model]) for model in query.models)]
+    if len(with_gpus) == 1 and not with_gpus[0].models:
+        return others
+    if len(with_gpus) == 1:
+        return [*others, (tuple(sorted(with_gpus[0].models)), with_gpus[0].whole.gpus)]
+    return None
