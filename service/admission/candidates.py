@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from datetime import datetime, timedelta
 from math import inf
 
@@ -13,9 +14,12 @@ from service.admission.policy import Policy
 from service.admission.price import price_of
 from service.admission.query import NO_MODEL, ShapeQuery
 from service.admission.resident import World
+from service.admission.surplus import part_of, surplus_of
 from service.admission.trial import Candidate
 from service.admission.world import PendingUnit, Queue, RunningUnit
+from service.domain.node import Place
 from service.domain.queue import PreemptWithin, Reclaim
+from service.domain.unit import MAX_MEMBERS
 
 _DAY = timedelta(days=1)
 
@@ -29,6 +33,7 @@ class Candidates:
         self._now = now
         self._chosen: set[int] = set()
         self._made: dict[int, Candidate] = {}
+        self._surpluses: dict[int, tuple[Candidate, ...]] = {}
         self._spared: dict[int, frozenset[int]] = {}
         self._lowest: dict[int, float] = {}
         self._by_root: dict[int, list[int]] | None = None
@@ -61,9 +66,9 @@ class Candidates:
             is_patient=waited < self._policy.reclaim_delay_seconds,
         )
 
-    def of(self, claimant: Claimant, query: ShapeQuery) -> list[Candidate]:
+    def of(self, claimant: Claimant, query: ShapeQuery, *, is_whole: bool) -> list[Candidate]:
         """Units from which the claimant may take something, and that hold what it lacks: places on nodes that
-        it could use, or quota."""
+        it could use, or quota. Unless `is_whole`, elastic ones with a surplus give up no more than that."""
         tree, usage, queue_id = self._world.quota, claimant.usage, claimant.row.queue_id
         fields = [
             field
@@ -81,8 +86,8 @@ class Candidates:
             for source in self._sources(claimant.queue, claimant.row.priority)
             for unit in self._world.running_in[source].values()
             if self._is_open(unit)
-            and (any(unit.usage.get(resource) for resource in short) or _is_on(self._candidate(unit), fields))
-            for candidate in (self._candidate(unit),)
+            for candidate in (() if is_whole else self._surplus(unit)) or (self._candidate(unit),)
+            if any(candidate.unit.usage.get(resource) for resource in short) or _is_on(candidate, fields)
         ]
 
     def _is_open(self, unit: RunningUnit) -> bool:
@@ -124,13 +129,37 @@ class Candidates:
         return self._lowest[queue_id]
 
     def _candidate(self, unit: RunningUnit) -> Candidate:
-        """Whole. Of an elastic unit its surplus members would be candidates of their own, made here."""
+        """Whole."""
         known = self._made.get(unit.id)
         if known is None:
             cost = round(price_of(unit, self._policy, self._now) * 1000)
             frees = taken_by(unit.places, self._world.shapes[unit.shape_id])
             known = self._made[unit.id] = Candidate(unit, frees, cost)
         return known
+
+    def _surplus(self, unit: RunningUnit) -> tuple[Candidate, ...]:
+        """Members that an elastic unit can give up. None of them is evicted, so nothing spares it that spares
+        units from eviction."""
+        if not unit.is_resizable:
+            return ()
+        known = self._surpluses.get(unit.id)
+        if known is None:
+            shape = self._world.shapes[unit.shape_id]
+            surplus = surplus_of(unit, shape, policy=self._policy, now=self._now)
+            known = self._surpluses[unit.id] = tuple(self._member(unit, place) for place in surplus)
+        return known
+
+    def _member(self, unit: RunningUnit, place: Place) -> Candidate:
+        member = part_of(
+            unit,
+            [place],
+            shape=self._world.shapes[unit.shape_id],
+            nodes=self._world.configuration.nodes,
+        )
+        # No unit has a negative id.
+        member = replace(member, id=-(unit.id * MAX_MEMBERS + place.member) - 1)
+        cost = round(len(place.devices) * self._policy.restart_cost_seconds * 1000)
+        return Candidate(member, taken_by([place], self._world.shapes[unit.shape_id]), cost, unit)
 
     def _spared_in(self, queue_id: int) -> frozenset[int]:
         """Those that have not run long enough, or were preempted often enough during the last day."""

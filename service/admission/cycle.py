@@ -75,7 +75,8 @@ def plan_cycle(
         # 5. Grow: running groups get what nobody who waits could use.
         growth = Grower(world, now, policy=policy, fitter=fitter, quota=quota).grow(
             without={*without, *outcome.finished},
-            leaving={eviction.unit_id for eviction in preemptor.evictions},
+            leaving={each.unit_id for each in preemptor.evictions}
+            | {each.unit_id for each in preemptor.resizes},
         )
         # 6. Explain: everyone who was left out.
         explained = Explainer(world, now, quota=quota, fitter=fitter).explain(
@@ -92,7 +93,7 @@ def plan_cycle(
         claims_made=claims.made(),
         claims_ended=claims.ended(),
         wasted=claims.wasted(),
-        resizes=tuple(growth.resizes),
+        resizes=(*preemptor.resizes, *growth.resizes),
         queues=queues,
         numbers=numbers,
     )

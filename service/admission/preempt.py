@@ -18,12 +18,13 @@ from service.admission.capacity import Capacity
 from service.admission.cheapest import Found
 from service.admission.entitlement import Claimant
 from service.admission.holds import taken_by
-from service.admission.plan import Eviction, Shares
+from service.admission.plan import Eviction, Resize, Shares
 from service.admission.policy import Policy
 from service.admission.query import ShapeQuery
 from service.admission.ranks import devices_of_members, gang_places
 from service.admission.resident import World
 from service.admission.scratch import Share
+from service.admission.surplus import shrink
 from service.admission.trial import Candidate, Trial
 from service.admission.usages import usage_at, usages_of
 from service.admission.victims import find_victims
@@ -41,9 +42,11 @@ _TESTS_OF_CYCLE = 3000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Preemption:
-    """Who gives way, and the claim on all places of the claimant. `usage`: what it will hold."""
+    """Who gives way, whole or with surplus members, and the claim on all places of the claimant. `usage`:
+    what it will hold."""
 
     evictions: tuple[Eviction, ...]
+    resizes: tuple[Resize, ...]
     claim: Claim
     usage: Mapping[str, int]
 
@@ -59,6 +62,7 @@ class Preemptor:
         self._candidates = Candidates(world, policy, now)
         self._tests_left = _TESTS_OF_CYCLE
         self.evictions: list[Eviction] = []
+        self.resizes: list[Resize] = []
         #: Units that are Evicting or were chosen, and until when they may hold their places.
         self._leaving = {unit.id: (unit, unit.frees_at or now) for unit in world.leaving.values()}
         self._ahead = [
@@ -87,13 +91,15 @@ class Preemptor:
             if found is None:
                 return None
             evictions = self._evictions(claimant, found)
+        resizes = self._resizes(found)
         self.evictions.extend(evictions)
+        self.resizes.extend(resizes)
         # 3. The claim; those who give way, and what the claimant will hold, count for the next one.
         victims = [candidate.unit for candidate in found.victims]
         places = _places(row, query, found.places, self._world.capacity)
         for unit in victims:
             self._leaving[unit.id] = unit, self._now + timedelta(seconds=unit.grace_seconds)
-        self._candidates.forget(victims)
+        self._candidates.forget([each.of or each.unit for each in found.victims])
         self._ahead.append((row.queue_id, claimant.usage))
         for taken in taken_by(places, query.shape):
             self._world.capacity.take(taken)
@@ -104,7 +110,7 @@ class Preemptor:
             due_at=self._due_at(places, victims),
             places=places,
         )
-        return Preemption(evictions=evictions, claim=claim, usage=claimant.usage)
+        return Preemption(evictions=evictions, resizes=resizes, claim=claim, usage=claimant.usage)
 
     def _find(self, row: PendingUnit, query: ShapeQuery) -> tuple[Found | None, Claimant]:
         """The best for any models that the claimant could take; of equals for those that it prefers."""
@@ -124,13 +130,38 @@ class Preemptor:
             has_room = trial.place() is not None
             found = None
             if not has_room:
-                found = find_victims(trial, self._candidates.of(claimant, query), self._is_too_dear)
+                found = self._find_victims(trial, query)
             self._tests_left -= before - trial.tests_left
             if has_room:
                 return None, claimant
             if found is not None and (best is None or _rank(found) < _rank(best)):
                 best, best_for = found, claimant
         return best, best_for
+
+    def _find_victims(self, trial: Trial, query: ShapeQuery) -> Found | None:
+        """The surplus of elastic units before any of them goes whole, unless that would touch somebody of
+        higher priority."""
+        parts = self._candidates.of(trial.claimant, query, is_whole=False)
+        found = find_victims(trial, parts, self._is_too_dear)
+        if all(candidate.of is None for candidate in parts):
+            return found
+        whole = self._candidates.of(trial.claimant, query, is_whole=True)
+        if found is not None and _rank(found)[0] <= min(each.unit.priority for each in whole):
+            return found
+        other = find_victims(trial, whole, self._is_too_dear)
+        return min((each for each in (found, other) if each is not None), key=_rank, default=None)
+
+    def _resizes(self, found: Found) -> tuple[Resize, ...]:
+        """What elastic units give up."""
+        dropped: dict[int, list[Place]] = {}
+        for candidate in found.victims:
+            if candidate.of is not None:
+                dropped.setdefault(candidate.of.id, []).extend(candidate.unit.places)
+        units, nodes = self._world.running, self._world.configuration.nodes
+        return tuple(
+            shrink(units[unit_id], self._world.shapes[units[unit_id].shape_id], dropped=places, nodes=nodes)
+            for unit_id, places in sorted(dropped.items())
+        )
 
     def _is_too_dear(self, victims: Sequence[Candidate], rights: Mapping[int, Entitlement]) -> bool:
         """Price vetoes the sharing out of what is borrowed, never the reclaim of nominal quota."""
@@ -185,6 +216,7 @@ class Preemptor:
                 lost_gpu_seconds=each.cost / 1000,
             )
             for each in sorted(found.victims, key=lambda each: each.unit.id)
+            if each.of is None
         )
 
     def _due_at(self, places: Sequence[Place], victims: Sequence[RunningUnit]) -> datetime:

@@ -16,6 +16,7 @@ from service.admission.memory import Memory
 from service.admission.past_use import PastUse
 from service.admission.plan import Admission, Resize
 from service.admission.quota_tree import QuotaTree, Usage
+from service.admission.surplus import part_of
 from service.admission.world import Changes, Configuration, Freed, PendingUnit, RunningUnit
 from service.domain.claim import Claim
 from service.domain.shape import Shape
@@ -186,6 +187,9 @@ class World:
         self.configuration = configuration
         self.memory = Memory()
         self.quota = QuotaTree(configuration, self.used)
+        for unit in self.running.values():
+            if unit.dropping and unit.evicting_until is None:
+                self.leaving[unit.id] = self._leaving_part(unit)
         if self.capacity.replace_nodes(configuration):
             return
         self.capacity = Capacity(configuration)
@@ -198,6 +202,8 @@ class World:
         self.running_in.setdefault(unit.queue_id, {})[unit.id] = unit
         if unit.evicting_until is not None:
             self.leaving[unit.id] = unit
+        elif unit.dropping:
+            self.leaving[unit.id] = self._leaving_part(unit)
         if unit.is_resizable:
             self.resizable[unit.id] = unit
         used = self.used.setdefault(unit.queue_id, {})
@@ -205,6 +211,12 @@ class World:
             used[resource] = used.get(resource, 0) + amount
         self.quota.charge(unit.queue_id, unit.usage)
         self._hold(unit)
+
+    def _leaving_part(self, unit: RunningUnit) -> RunningUnit:
+        """What an elastic unit is giving up."""
+        gone = [place for place in unit.places if place.member in unit.dropping]
+        shape, nodes = self.shapes[unit.shape_id], self.configuration.nodes
+        return replace(part_of(unit, gone, shape=shape, nodes=nodes), evicting_until=unit.dropping_until)
 
     def _hold(self, unit: RunningUnit) -> None:
         for taken in taken_by(unit.places, self.shapes[unit.shape_id]):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from service.admission.plan import Resize
@@ -15,8 +16,8 @@ from service.domain.shape import Shape
 
 
 def surplus_of(unit: RunningUnit, shape: Shape, *, policy: Policy, now: datetime) -> tuple[Place, ...]:
-    """Places in the order in which they are given up; any first part of them may be dropped. Empty for a
-    group that does not run or may not be resized now."""
+    """Places in the order in which they are given up; some of them may be dropped, or all. Empty for a group
+    that does not run or may not be resized now."""
     interval = timedelta(seconds=policy.resize_interval_seconds)
     if not unit.is_resizable or (unit.resized_at is not None and unit.resized_at + interval > now):
         return ()
@@ -24,7 +25,7 @@ def surplus_of(unit: RunningUnit, shape: Shape, *, policy: Policy, now: datetime
 
 
 def shrink(unit: RunningUnit, shape: Shape, dropped: Sequence[Place], *, nodes: Mapping[int, Node]) -> Resize:
-    """The group gives up these places: the first part of its surplus."""
+    """The group gives up these places of its surplus."""
     freed = freed_by(dropped, shape, nodes=nodes)
     return Resize(
         unit_id=unit.id,
@@ -38,6 +39,13 @@ def shrink(unit: RunningUnit, shape: Shape, dropped: Sequence[Place], *, nodes: 
     )
 
 
+def part_of(
+    unit: RunningUnit, places: Sequence[Place], *, shape: Shape, nodes: Mapping[int, Node]
+) -> RunningUnit:
+    """These places of the unit, as if they were a unit by themselves."""
+    return replace(unit, places=tuple(places), usage=freed_by(places, shape, nodes=nodes))
+
+
 def freed_by(places: Sequence[Place], shape: Shape, *, nodes: Mapping[int, Node]) -> dict[str, int]:
     """What these places are of a queue's quota, by resource."""
     requests = [shape.roles[place.role].requests for place in places]
@@ -46,7 +54,8 @@ def freed_by(places: Sequence[Place], shape: Shape, *, nodes: Mapping[int, Node]
         MEMORY: sum(each.memory_mib for each in requests),
     }
     for place in places:
-        for device in nodes[place.node_id].devices if place.devices else ():
+        node = nodes.get(place.node_id)
+        for device in node.devices if node is not None else ():
             if device.index in place.devices:
                 usage[device.model] = usage.get(device.model, 0) + 1
     return usage

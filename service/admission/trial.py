@@ -20,11 +20,13 @@ from service.domain.preemption import Entitlement
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A unit that might give way. `cost`: what is lost, in thousandths of a GPU-second."""
+    """A unit that might give way. `cost`: what is lost, in thousandths of a GPU-second. `of`: the elastic
+    unit of which this is one surplus member, which `unit` is then as if it were one by itself."""
 
     unit: RunningUnit
     frees: tuple[Taken, ...]
     cost: int
+    of: RunningUnit | None = None
 
     @property
     def age(self) -> tuple[datetime, int]:

@@ -12,7 +12,7 @@ from service.admission.policy import DEFAULT
 from service.admission.quota import QuotaBook
 from service.admission.surplus import shrink, surplus_of
 from service.admission.world import Changes, PendingUnit, Queue
-from service.domain.queue import Stop
+from service.domain.queue import PreemptWithin, Stop
 from service.domain.reasons import Code
 from service.domain.resources import CPUS, MEMORY
 from service.domain.shape import RoleShape, Sizing
@@ -242,3 +242,75 @@ def _check(made: Site, quota: int) -> None:
     for state in made.world.capacity.nodes.values():
         held = sum(node_id == state.node.id for node_id, _ in seats)
         assert held + len(state.free) == len(state.node.devices)
+
+
+def crowded(*groups: Group) -> Site:
+    """Elastic groups hold all of a node, in a queue in which priority goes first."""
+    made = site([node(1)], [queue(1, preempt_within=PreemptWithin.LOWER_PRIORITY)], *groups)
+    made.cycle()
+    made.settle(*(group.row.group_id for group in groups if group.shape.is_elastic))
+    return made
+
+
+def given_up(plan: Plan) -> dict[int, int]:
+    """Members that each group gives up."""
+    return {resize.unit_id >> 20: len(resize.dropped) for resize in plan.resizes}
+
+
+def test_it_gives_up_no_more_than_a_claimant_needs() -> None:
+    made = crowded(elastic(1, role(8, least=2)))
+    made.submit(gang(2, role(3), priority=5))
+    plan = made.cycle(10)
+    assert (given_up(plan), plan.evictions, plan.admissions) == ({1: 3}, (), ())
+    assert [len(claim.places) for claim in plan.claims_made] == [3]
+    assert made.cycle(11).resizes == ()
+    made.settle(1)
+    assert [admission.group_id for admission in made.cycle(12).admissions] == [2]
+    assert (made.size(1), made.size(2)) == ((5,), (3,))
+
+
+def test_it_goes_whole_only_if_its_surplus_is_not_enough() -> None:
+    made = crowded(elastic(1, role(8, least=2)))
+    made.submit(gang(2, role(7), priority=5))
+    plan = made.cycle(10)
+    assert (plan.resizes, [eviction.unit_id >> 20 for eviction in plan.evictions]) == ((), [1])
+
+
+def test_a_surplus_goes_before_any_whole_group_of_its_priority() -> None:
+    made = crowded(elastic(1, role(5, least=2)), gang(2, role(3)))
+    made.submit(gang(3, role(3), priority=5))
+    plan = made.cycle(10)
+    assert (given_up(plan), plan.evictions) == ({1: 3}, ())
+
+
+def test_a_group_of_lower_priority_goes_before_a_surplus() -> None:
+    made = crowded(elastic(1, role(5, least=2), priority=1), gang(2, role(3)))
+    made.submit(gang(3, role(3), priority=5))
+    plan = made.cycle(10)
+    assert (plan.resizes, [eviction.unit_id >> 20 for eviction in plan.evictions]) == ((), [2])
+
+
+def test_two_claimants_never_count_the_same_member() -> None:
+    made = crowded(elastic(1, role(4, least=1)), elastic(2, role(4, least=1)))
+    made.submit(gang(3, role(3), priority=5), gang(4, role(3), priority=5), gang(5, role(1), priority=5))
+    plan = made.cycle(10)
+    assert given_up(plan) == {1: 3, 2: 3}
+    claimed = [
+        (place.node_id, device)
+        for claim in plan.claims_made
+        for place in claim.places
+        for device in place.devices
+    ]
+    assert len(claimed) == len(set(claimed)) >= 6
+
+
+def test_what_was_resized_a_moment_ago_is_not_resized_for_a_claimant() -> None:
+    made = crowded(elastic(1, role(8, least=2)))
+    made.submit(gang(2, role(2), priority=5))
+    made.cycle(10)
+    made.settle(1)
+    made.cycle(11)
+    made.submit(gang(3, role(2), priority=5))
+    plan = made.cycle(20)
+    assert plan.resizes == ()
+    assert [eviction.unit_id >> 20 for eviction in plan.evictions] == [1]
