@@ -81,6 +81,8 @@ def find_unknown(
             if each.group is not None and each.group not in visible:
                 yield FieldError(f"after[{position}].group", f"There is no group {each.group}.")
 
+    if not any(spec.after for spec in specs):
+        return None
     return _refusal(_each(specs, unknown, is_batch=is_batch))
 
 

@@ -114,7 +114,7 @@ def find_dependents(conn: Connection, ended: Mapping[int, Status]) -> Dependents
     """What these ends mean to those that wait for them; and what it means to those that wait for whom it
     ends, and so on: one look, however long the chain is."""
     with one_trip(conn) as pipe:
-        # Statistics know nothing of what this is about; each step goes by its index.
+        # A plan that was made while the tables were small would read them whole.
         pipe.run(_BY_INDEX)
         found = pipe.run(_DEPENDENTS, number_array(ended), text_array(each.value for each in ended.values()))
     rows = found.fetchall()
@@ -172,10 +172,7 @@ _LOCK_GANG = compact("""
 _LOCK_GROUPS = compact("""
     SELECT FROM groups WHERE id = ANY(CAST($1 AS bigint[])) ORDER BY id FOR NO KEY UPDATE
 """)
-_BY_INDEX = compact("""
-    SELECT set_config(name, 'off', true)
-    FROM unnest(ARRAY['enable_seqscan', 'enable_hashjoin', 'enable_mergejoin']) AS name
-""")
+_BY_INDEX = compact("SELECT set_config('enable_seqscan', 'off', true)")
 
 #: The status of a whole group, of which no unit is left: see `group_status`.
 _ENDED = compact("""
@@ -192,11 +189,12 @@ _ENDED = compact("""
 _HOLDS = "(d.condition = 'any' OR e.outcome = CASE d.condition {cases} END)".format(
     cases=" ".join(f"WHEN '{when.value}' THEN '{status.value}'" for when, status in ANSWER.items())
 )
-#: Who has ended was answered by whoever ended it.
-_WAITS = "EXISTS (SELECT FROM units u WHERE u.group_id = d.group_id AND u.ended_at IS NULL)"
+#: Who has ended was answered by whoever ended it. A sub-select is asked for each entry by itself; EXISTS may
+#: be turned into a join with all that waits.
+_WAITS = "(SELECT true FROM units u WHERE u.group_id = d.group_id AND u.ended_at IS NULL LIMIT 1)"
 _GIVEN = "SELECT * FROM unnest(CAST($1 AS bigint[]), CAST($2 AS text[])) AS e (group_id, outcome)"
 
-#: $1 groups that ended, $2 how.
+#: $1 groups that ended, $2 how. OFFSET keeps each step of a chain from joining anything but its own entries.
 _DEPENDENTS = compact(
     f"""
     WITH RECURSIVE given AS MATERIALIZED ({_GIVEN}), never (group_id, on_group_id, condition) AS (
@@ -205,8 +203,10 @@ _DEPENDENTS = compact(
         WHERE d.met_at IS NULL AND NOT {_HOLDS} AND {_WAITS}
       UNION
         SELECT d.group_id, d.on_group_id, d.condition
-        FROM never n JOIN group_dependencies d ON d.on_group_id = n.group_id
-        WHERE d.met_at IS NULL AND d.condition <> 'any' AND {_WAITS}
+        FROM never n CROSS JOIN LATERAL (
+            SELECT * FROM group_dependencies d
+            WHERE d.on_group_id = n.group_id AND d.met_at IS NULL AND d.condition <> 'any' AND {_WAITS}
+            OFFSET 0) AS d
     ), first AS (
         SELECT DISTINCT ON (group_id) group_id, on_group_id, condition FROM never
         ORDER BY group_id, on_group_id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from datetime import timedelta
 from threading import Event
@@ -180,6 +181,25 @@ def test_a_chain_of_ten_thousand_ends_at_once(admin: Client, engine: Engine) -> 
     assert {(row.status, row.cause): row.n for row in found} == {
         ("Cancelled", "Cancelled"): 1,
         ("Cancelled", "DependencyNeverMet"): 10_000,
+    }
+
+
+def test_ten_thousand_that_wait_for_one_are_told_at_once(admin: Client, engine: Engine) -> None:
+    first = submit(admin, "first")
+    batch = [
+        {"name": f"g {index}", "command": ["true"], "after": [{"group": first, "when": when}]}
+        for index, when in zip(range(10_000), itertools.cycle(["any", "ok"]))
+    ]
+    assert admin.post("/v1/groups/batch", json={"groups": batch}).status_code == 201
+    assert admin.delete(f"/v1/groups/{first}").status_code == 202
+    with engine.connect() as conn:
+        found = conn.execute(
+            text("SELECT status, open_dependencies, count(*) AS n FROM units GROUP BY 1, 2")
+        ).all()
+    assert {(row.status, row.open_dependencies): row.n for row in found} == {
+        ("Cancelled", None): 1,
+        ("Pending", None): 5_000,
+        ("Cancelled", 1): 5_000,
     }
 
 
