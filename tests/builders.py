@@ -170,6 +170,8 @@ def gang(
     preferred: str | None = None,
     is_held: bool = False,
     backoff_until: datetime | None = None,
+    not_before_at: datetime | None = None,
+    open_dependencies: int = 0,
     avoided: Iterable[int] = (),
     attempt: int = 1,
 ) -> Group:
@@ -195,6 +197,8 @@ def gang(
         version=1,
         is_held=is_held,
         backoff_until=backoff_until,
+        not_before_at=not_before_at,
+        open_dependencies=open_dependencies,
         avoided_nodes=frozenset(avoided),
     )
     return Group(row, shape)
