@@ -25,6 +25,7 @@ from service.api.controllers.inventory import InventoryController
 from service.api.controllers.keys import KeysController
 from service.api.controllers.members import MembersController
 from service.api.controllers.nodes import NodesController
+from service.api.controllers.policy import PolicyController
 from service.api.controllers.priority_classes import PriorityClassesController
 from service.api.controllers.queues import QueuesController
 from service.api.controllers.usage import UsageController
@@ -60,6 +61,7 @@ ROUTES: tuple[ControllerRouterHandler, ...] = (
     MembersController,
     QueuesController,
     CohortsController,
+    PolicyController,
     PriorityClassesController,
     NodesController,
     InventoryController,

@@ -35,6 +35,7 @@ _CONFLICTS = frozenset(
         "delete-queue",
         "create-cohort",
         "delete-cohort",
+        "apply-policy",
     ]
 )
 

@@ -52,6 +52,10 @@ def complete_queues(ctx: click.Context, _: click.Parameter, incomplete: str) -> 
     return _ask(ctx, lambda client: _words((queue.name for queue in client.queues.list()), incomplete))
 
 
+def complete_cohorts(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    return _ask(ctx, lambda client: _words((cohort.name for cohort in client.cohorts.list()), incomplete))
+
+
 def complete_nodes(ctx: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
     return _ask(ctx, lambda client: _words((node.name for node in client.nodes.list()), incomplete))
 

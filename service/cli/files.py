@@ -37,16 +37,32 @@ class _TwiceInJson(ValueError):
 
 def read_group_file(path: str) -> GroupFile:
     """Read `path`, `-` for standard input. Raises FileWrong that names file and line."""
+    name, text = read_text(path)
+    return parse_group_file(text, name=name)
+
+
+def read_text(path: str) -> tuple[str, str]:
+    """What to call it, and what it says. Raises FileWrong."""
     name = "standard input" if path == "-" else path
     try:
-        text = sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+        return name, sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise FileWrong(f"{name} cannot be read: {error}") from None
-    return parse_group_file(text, name=name)
 
 
 def parse_group_file(text: str, *, name: str) -> GroupFile:
     """Take a text apart. Raises FileWrong that begins with `name`."""
+    documents = parse_documents(text, name=name)
+    if not documents:
+        raise FileWrong(f"{name} holds no group")
+    if len(documents) == 1 and isinstance(documents[0], list):
+        return GroupFile(_mappings(documents[0], name), is_batch=True)
+    return GroupFile(_mappings(documents, name), is_batch=len(documents) > 1)
+
+
+def parse_documents(text: str, *, name: str) -> list[object]:
+    """What can be sent, of one document or several, none of them empty. Raises FileWrong that begins with
+    `name`."""
     try:
         documents = _documents(text, name)
         check_body(documents[0] if len(documents) == 1 else documents)
@@ -54,9 +70,7 @@ def parse_group_file(text: str, *, name: str) -> GroupFile:
         raise FileWrong(f"{name}: too many values lie in one another") from None
     except Unsendable as error:
         raise FileWrong(f"{name}: {error}") from None
-    if len(documents) == 1 and isinstance(documents[0], list):
-        return GroupFile(_mappings(documents[0], name), is_batch=True)
-    return GroupFile(_mappings(documents, name), is_batch=len(documents) > 1)
+    return documents
 
 
 def _documents(text: str, name: str) -> list[object]:
@@ -77,8 +91,6 @@ def _documents(text: str, name: str) -> list[object]:
     # A ValueError: a number of thousands of digits.
     except (yaml.YAMLError, ValueError) as error:
         raise FileWrong(_say_where(error, name)) from None
-    if not documents:
-        raise FileWrong(f"{name} holds no group")
     return documents
 
 

@@ -31,6 +31,10 @@ COMMANDS = {
     "release": f"{_COMMANDS}.hold:release",
     "update": f"{_COMMANDS}.update:update",
     "queues": f"{_COMMANDS}.queues:queues",
+    "cohorts": f"{_COMMANDS}.cohorts:cohorts",
+    "priorities": f"{_COMMANDS}.priorities:priorities",
+    "apply": f"{_COMMANDS}.policy:apply",
+    "export": f"{_COMMANDS}.policy:export",
     "nodes": f"{_COMMANDS}.nodes:nodes",
     "keys": f"{_COMMANDS}.keys:keys",
     "usage": f"{_COMMANDS}.usage:usage",
@@ -59,10 +63,8 @@ click.rich_click.COMMAND_GROUPS = {
                 *("cancel", "hold", "release", "update"),
             ],
         },
-        {
-            "name": "Queues, nodes and keys",
-            "commands": ["queues", "usage", "nodes", "inventory", "audit", "keys"],
-        },
+        {"name": "Policy", "commands": ["queues", "cohorts", "priorities", "usage", "apply", "export"]},
+        {"name": "Nodes and keys", "commands": ["nodes", "inventory", "audit", "keys"]},
         {
             "name": "This machine",
             "commands": ["up", "down", "backup", "restore", "version", "completion"],

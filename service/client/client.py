@@ -19,6 +19,7 @@ from service.client.inventory import Audit, Inventory
 from service.client.keys import Keys
 from service.client.members import Members
 from service.client.nodes import Nodes
+from service.client.policy import Policy
 from service.client.priority_classes import PriorityClasses
 from service.client.queues import Queues
 from service.client.transport import ANSWER_SECONDS, Transport, segment
@@ -51,6 +52,7 @@ class Client:
         self._ask = self._transport.ask
         self.queues = Queues(self._transport)
         self.cohorts = Cohorts(self._transport)
+        self.policy = Policy(self._transport)
         self.priority_classes = PriorityClasses(self._transport)
         self.nodes = Nodes(self._transport)
         self.keys = Keys(self._transport)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from service.domain.queue import Order, QueuePolicy, Quota, Stop
 
@@ -39,3 +40,10 @@ class Tree:
     cohorts: Mapping[str, CohortSettings] = field(default_factory=dict)
     queues: Mapping[str, QueueSettings] = field(default_factory=dict)
     priority_classes: Mapping[str, int] = field(default_factory=dict)
+
+
+class Named(NamedTuple):
+    """One thing of a tree: a `cohort`, a `queue` or a `priority_class`."""
+
+    kind: str
+    name: str

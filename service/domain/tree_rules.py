@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from service.domain.errors import FieldError
 from service.domain.queue import Quota
 from service.domain.resources import shown_amount, wire_name
-from service.domain.tree import CohortSettings, QueueSettings
+from service.domain.tree import CohortSettings, Named, QueueSettings, Tree
 
 
 def broken_queue_rules(queue: QueueSettings, *, cohorts: Collection[str]) -> tuple[FieldError, ...]:
@@ -79,3 +79,20 @@ def _time_limit_rules(queue: QueueSettings) -> Iterator[FieldError]:
     default, longest = queue.policy.default_time_limit_seconds, queue.policy.max_time_limit_seconds
     if default is not None and longest is not None and default > longest:
         yield FieldError("default_time_limit", f"{default} s is above the max_time_limit of {longest} s.")
+
+
+def broken_tree_rules(tree: Tree) -> tuple[tuple[Named, FieldError], ...]:
+    """Of everything at once: each broken rule, with what breaks it."""
+    parents = {cohort.name: cohort.parent for cohort in tree.cohorts.values()}
+    return (
+        *(
+            (Named("cohort", cohort.name), error)
+            for cohort in tree.cohorts.values()
+            for error in broken_cohort_rules(cohort, parents=parents)
+        ),
+        *(
+            (Named("queue", queue.name), error)
+            for queue in tree.queues.values()
+            for error in broken_queue_rules(queue, cohorts=parents)
+        ),
+    )

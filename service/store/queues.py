@@ -18,11 +18,12 @@ from service.store.quotas import quota_amounts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueRecord:
-    """A queue as it is stored."""
+    """A queue as it is stored. `deleting_at`: since when it takes no groups, because it is to go."""
 
     id: int
     settings: QueueSettings
     created_at: datetime
+    deleting_at: datetime | None = None
 
     @property
     def name(self) -> str:
@@ -73,6 +74,13 @@ def change_queues(
 def delete_queues(conn: Connection, queue_ids: Collection[int], *, now: datetime) -> None:
     """Their names are free, and they are in no cohort any more."""
     conn.execute(update(queues).where(queues.c.id.in_(queue_ids)).values(deleted_at=now, cohort_id=None))
+
+
+def lock_queues(conn: Connection, queue_ids: Collection[int]) -> None:
+    """Nobody else changes them, or submits to them, before the transaction ends."""
+    if queue_ids:
+        query = select(queues.c.id).where(queues.c.id.in_(queue_ids)).order_by(queues.c.id)
+        conn.execute(query.with_for_update()).all()
 
 
 def count_unended_groups(conn: Connection, queue_id: int) -> int:
@@ -156,4 +164,5 @@ def _record(row: Row[*tuple[Any, ...]], said: Sequence[Row[*tuple[Any, ...]]]) -
             policy=msgspec.convert(row.policy, QueuePolicy),
         ),
         created_at=row.created_at,
+        deleting_at=row.deleting_at,
     )

@@ -280,6 +280,15 @@ def a_priority_class_comes_and_goes(strike: Strike) -> None:
         classes.delete(name)
 
 
+@reaches("api.policy-applied")
+def a_policy_is_applied(strike: Strike) -> None:
+    policy, name = strike.trial.client.policy, f"cohort-{uuid.uuid4().hex}"
+    before = policy.get()
+    strike.afterwards.append(lambda: policy.apply(before, has_prune=True))
+    strike.arm()
+    _insist(lambda: policy.apply({"cohorts": [{"name": name}]}))
+
+
 @reaches("api.cohort-changed", "api.cohort-created", "api.cohort-deleted")
 def a_cohort_comes_and_goes(strike: Strike) -> None:
     cohorts, name = strike.trial.client.cohorts, f"cohort-{uuid.uuid4().hex}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
+from typing import Any
 
 from msgspec import UNSET, UnsetType
 
@@ -60,14 +61,8 @@ class CohortList(AnswerStruct, frozen=True, kw_only=True):
 
 
 def cohort_answer(view: CohortView) -> CohortAnswer:
-    settings = view.cohort.settings
     return CohortAnswer(
-        name=settings.name,
-        parent=settings.parent,
-        weight=whole_if_it_is(settings.weight),
-        nominal_quota=amounts_answer(settings.quota.nominal or {}),
-        borrowing_limit=amounts_answer(settings.quota.borrowing),
-        lending_limit=amounts_answer(settings.quota.lending),
+        **cohort_fields(view.cohort.settings),
         cohorts=list(view.cohorts),
         queues=list(view.queues),
         total_quota=amounts_answer(view.total),
@@ -75,6 +70,18 @@ def cohort_answer(view: CohortView) -> CohortAnswer:
         borrowed=amounts_answer(view.borrowed),
         created_at=view.cohort.created_at,
     )
+
+
+def cohort_fields(settings: CohortSettings) -> dict[str, Any]:
+    """Everything that a request may say of a cohort, under the names of the wire."""
+    return {
+        "name": settings.name,
+        "parent": settings.parent,
+        "weight": whole_if_it_is(settings.weight),
+        "nominal_quota": amounts_answer(settings.quota.nominal or {}),
+        "borrowing_limit": amounts_answer(settings.quota.borrowing),
+        "lending_limit": amounts_answer(settings.quota.lending),
+    }
 
 
 def new_cohort(request: CohortRequest) -> CohortSettings:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 from math import isinf
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, UnsetType
 
@@ -13,6 +13,7 @@ from service.api.schemas.group import Priority
 from service.api.wire import AnswerStruct, Duration, Name, RequestStruct, duration_text, whole_if_it_is
 from service.domain.principal import KeyRole
 from service.domain.queue import Filling, Order, PreemptWithin, Reclaim, Stop
+from service.domain.tree import QueueSettings
 from service.operations.read_queues import QueueView
 
 Weight: TypeAlias = Annotated[float, Meta(ge=0, le=1_000_000_000)]
@@ -129,31 +130,8 @@ class QueueList(AnswerStruct, frozen=True, kw_only=True):
 
 
 def queue_answer(view: QueueView) -> QueueAnswer:
-    settings = view.queue.settings
-    quota, policy = settings.quota, settings.policy
     return QueueAnswer(
-        name=settings.name,
-        tenant=settings.tenant,
-        cohort=settings.cohort,
-        weight=whole_if_it_is(policy.weight),
-        order=settings.order,
-        stop=settings.stop,
-        nominal_quota=None if quota.nominal is None else amounts_answer(quota.nominal),
-        borrowing_limit=amounts_answer(quota.borrowing),
-        lending_limit=amounts_answer(quota.lending),
-        limit=amounts_answer(quota.limit or {}),
-        user_limit=amounts_answer(policy.user_limit),
-        group_limit=amounts_answer(policy.group_limit),
-        flavors=None if policy.flavors is None else list(policy.flavors),
-        pools=None if policy.pools is None else list(policy.pools),
-        filling=policy.filling,
-        preempt_within=policy.preempt_within,
-        reclaim=policy.reclaim,
-        min_runtime=duration_text(policy.min_runtime_seconds),
-        evictions_per_day=policy.evictions_per_day,
-        highest_priority=dict(policy.highest_priority),
-        default_time_limit=_text(policy.default_time_limit_seconds),
-        max_time_limit=_text(policy.max_time_limit_seconds),
+        **queue_fields(view.queue.settings),
         used=amounts_answer(view.used),
         borrowed=amounts_answer(view.borrowed),
         demanded=amounts_answer(view.demanded),
@@ -162,6 +140,35 @@ def queue_answer(view: QueueView) -> QueueAnswer:
         rank=view.rank,
         created_at=view.queue.created_at,
     )
+
+
+def queue_fields(settings: QueueSettings) -> dict[str, Any]:
+    """Everything that a request may say of a queue, under the names of the wire."""
+    quota, policy = settings.quota, settings.policy
+    return {
+        "name": settings.name,
+        "tenant": settings.tenant,
+        "cohort": settings.cohort,
+        "weight": whole_if_it_is(policy.weight),
+        "order": settings.order,
+        "stop": settings.stop,
+        "nominal_quota": None if quota.nominal is None else amounts_answer(quota.nominal),
+        "borrowing_limit": amounts_answer(quota.borrowing),
+        "lending_limit": amounts_answer(quota.lending),
+        "limit": amounts_answer(quota.limit or {}),
+        "user_limit": amounts_answer(policy.user_limit),
+        "group_limit": amounts_answer(policy.group_limit),
+        "flavors": None if policy.flavors is None else list(policy.flavors),
+        "pools": None if policy.pools is None else list(policy.pools),
+        "filling": policy.filling,
+        "preempt_within": policy.preempt_within,
+        "reclaim": policy.reclaim,
+        "min_runtime": duration_text(policy.min_runtime_seconds),
+        "evictions_per_day": policy.evictions_per_day,
+        "highest_priority": dict(sorted(policy.highest_priority.items())),
+        "default_time_limit": _text(policy.default_time_limit_seconds),
+        "max_time_limit": _text(policy.max_time_limit_seconds),
+    }
 
 
 def _text(seconds: int | None) -> str | None:

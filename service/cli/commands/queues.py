@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
+from service.cli.amounts import NAMES, list_bounds, list_used, ordered, show_amount, show_bound
 from service.cli.completing import complete_queues
 from service.cli.printer import Cell, Column
+from service.cli.queue_options import QUEUE, fields_of, with_options
 from service.cli.session import Session, pass_session, print_options
 from service.cli.spans import number
 from service.domain.queue import Order, Stop
@@ -18,9 +20,11 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     Column("queue", is_cut=True),
+    Column("cohort", is_cut=True),
     Column("order"),
     Column("stop"),
     Column("waits", align="right"),
+    Column("share", align="right"),
     Column("resource"),
     Column("used", align="right"),
     Column("asked", align="right"),
@@ -28,42 +32,9 @@ _COLUMNS = (
     Column("limit", align="right"),
     Column("tenant", is_cut=True),
 )
-#: Resources that are not flavors, and GPUs for which a group names no model.
-_NAMES = {"cpus": "CPUs", "memory_gib": "GiB", "*": "GPUs of any model"}
-_SHORT = _NAMES | {"*": "any GPU"}
-
-
-def _changes(command: Any) -> Any:
-    """Options that say what a queue is."""
-    for option in reversed(
-        (
-            click.option(
-                "--order",
-                type=click.Choice([each.value for each in Order]),
-                help="strict stops at a blocked head.",
-            ),
-            click.option(
-                "--stop",
-                type=click.Choice([each.value for each in Stop]),
-                help="Admit nothing; drain also evicts.",
-            ),
-            click.option("--tenant", help="Who may submit; empty for everybody."),
-            click.option(
-                "--quota",
-                multiple=True,
-                metavar="NAME=AMOUNT",
-                help="Nominal quota: H100-80GB=8, cpus=64, memory_gib=512. `none`: no quota at all.",
-            ),
-            click.option(
-                "--limit",
-                multiple=True,
-                metavar="NAME=AMOUNT",
-                help="The most that it may hold; `none`: no limit.",
-            ),
-        )
-    ):
-        command = option(command)
-    return command
+#: Said once for each queue, so that a row of a resource has them empty.
+_OF_QUEUE = 6
+_SHORT = NAMES | {"*": "any GPU"}
 
 
 @click.group(invoke_without_command=True)
@@ -89,27 +60,42 @@ def list_queues(session: Session) -> None:
 
 
 @queues.command()
+@click.argument("name", shell_complete=complete_queues)
+@print_options
+@pass_session
+def show(session: Session, *, name: str) -> None:
+    """Show everything that is set for a queue."""
+    with session.client() as client:
+        queue = client.queues.get(name)
+    if session.is_json:
+        session.out.json(queue)
+        return
+    for label, said in _pairs(queue):
+        session.out.pair(label, said)
+
+
+@queues.command()
 @click.argument("name")
-@_changes
+@with_options(QUEUE)
 @print_options
 @pass_session
 def create(session: Session, /, *, name: str, **changes: Any) -> None:
     """Make a queue (admin). Without --quota it has none, and may use everything."""
     with session.client() as client:
-        _show(session, [client.queues.create(name, fields_of(changes))])
+        _show(session, [client.queues.create(name, fields_of(changes, QUEUE))])
 
 
 @queues.command()
 @click.argument("name", shell_complete=complete_queues)
-@_changes
+@with_options(QUEUE)
 @print_options
 @pass_session
 def update(session: Session, /, *, name: str, **changes: Any) -> None:
-    """Change a queue (admin). --quota and --limit replace all that was set before.
+    """Change a queue (admin). --quota and what else may be given several times replace all that was set.
 
     Lowering a quota evicts nobody.
     """
-    fields = fields_of(changes)
+    fields = fields_of(changes, QUEUE)
     if not fields:
         raise click.UsageError("say what to change")
     with session.client() as client:
@@ -130,38 +116,13 @@ def delete(session: Session, *, name: str) -> None:
         session.out.line(f"Deleted the queue {queue.name}.")
 
 
-def fields_of(changes: dict[str, Any]) -> dict[str, Any]:
-    """What was said, as the API names it."""
-    fields = {name: changes[name] for name in ("order", "stop") if changes[name] is not None}
-    if changes["tenant"] is not None:
-        fields["tenant"] = changes["tenant"] or None
-    for option, field in (("quota", "nominal_quota"), ("limit", "limit")):
-        if changes[option]:
-            fields[field] = _amounts(changes[option], option)
-    return fields
-
-
-def _amounts(texts: Sequence[str], option: str) -> dict[str, float] | None:
-    if list(texts) == ["none"]:
-        return None
-    amounts: dict[str, float] = {}
-    for text in texts:
-        name, _, amount = text.rpartition("=")
-        try:
-            amounts[name] = float(amount)
-        except ValueError:
-            amounts[name] = -1
-        if not name or not amounts[name] >= 0:
-            raise click.BadParameter(f"{text!r} is not NAME=AMOUNT", param_hint=f"--{option}")
-    return amounts
-
-
 def _show(session: Session, found: Sequence[Queue]) -> None:
     if session.is_json:
         session.out.json(found[0])
         return
     if session.out.is_terminal:
-        rows = [row for queue in found for row in _rows(queue)]
+        has_cohorts = any(queue.cohort for queue in found)
+        rows = [row for queue in found for row in _rows(queue, has_cohorts=has_cohorts)]
         # Most queues are open, and for everybody: a column that says no more takes no room.
         told = [number for number, _ in enumerate(_COLUMNS) if any(row[number] for row in rows)]
         session.out.table(
@@ -171,29 +132,25 @@ def _show(session: Session, found: Sequence[Queue]) -> None:
         session.out.table((), [_fields(queue) for queue in found])
 
 
-def _rows(queue: Queue) -> list[list[Cell]]:
+def _rows(queue: Queue, *, has_cohorts: bool) -> list[list[Cell]]:
     """One row for each resource; what is true of the whole queue is said in the first."""
     stop: Cell = "" if queue.stop == Stop.NONE else (queue.stop, "yellow")
     rows: list[list[Cell]] = []
-    for name in _sorted({*queue.used, *queue.demanded, *(queue.nominal_quota or {}), *queue.limit}):
-        amounts = [_amount(each, name) for each in (queue.used, queue.demanded)]
-        bounds = [_bound(each, name) for each in (queue.nominal_quota, queue.limit)]
-        rows.append(["", "", "", "", _SHORT.get(name, name), *amounts, *bounds, ""])
-    rows = rows or [["", "", "", "", "-", "-", "-", _bound(queue.nominal_quota, ""), "-", ""]]
-    rows[0][:4] = [queue.name, queue.order, stop, str(queue.waiting)]
+    for name in ordered({*queue.used, *queue.demanded, *(queue.nominal_quota or {}), *queue.limit}):
+        amounts = [show_amount(each, name) for each in (queue.used, queue.demanded)]
+        bounds = [show_bound(each, name) for each in (queue.nominal_quota, queue.limit)]
+        rows.append([*[""] * _OF_QUEUE, _SHORT.get(name, name), *amounts, *bounds, ""])
+    rows = rows or [[*[""] * _OF_QUEUE, "-", "-", "-", show_bound(queue.nominal_quota, ""), "-", ""]]
+    # Where queues share, the order is told only of those that are strict.
+    order = "" if has_cohorts and queue.order == Order.BEST_EFFORT else queue.order
+    share = _share(queue) if has_cohorts else ""
+    rows[0][:_OF_QUEUE] = [queue.name, queue.cohort or "", order, stop, str(queue.waiting), share]
     rows[0][-1] = queue.tenant or ""
     return rows
 
 
-def _amount(amounts: dict[str, float], name: str) -> str:
-    return number(amounts[name]) if amounts.get(name) else "-"
-
-
-def _bound(amounts: dict[str, float] | None, name: str) -> str:
-    """A quota or limit of 0 is one."""
-    if amounts is None:
-        return "none"
-    return number(amounts[name]) if name in amounts else "-"
+def _share(queue: Queue) -> str:
+    return "\N{INFINITY}" if queue.share == "infinite" else f"{float(queue.share):.2f}"
 
 
 def _fields(queue: Queue) -> list[Cell]:
@@ -202,20 +159,46 @@ def _fields(queue: Queue) -> list[Cell]:
         queue.order,
         queue.stop,
         str(queue.waiting),
-        _list(queue.used),
-        _list(queue.demanded),
-        "none" if queue.nominal_quota is None else _list(queue.nominal_quota),
-        _list(queue.limit),
+        list_used(queue.used),
+        list_used(queue.demanded),
+        "none" if queue.nominal_quota is None else list_used(queue.nominal_quota),
+        list_used(queue.limit),
         queue.tenant or "all",
+        queue.cohort or "-",
     ]
 
 
-def _list(amounts: dict[str, float]) -> str:
-    """Amounts that are not zero."""
-    shown = _sorted(name for name, amount in amounts.items() if amount)
-    return ", ".join(f"{number(amounts[name])} {_NAMES.get(name, name)}" for name in shown) or "-"
+def _pairs(queue: Queue) -> list[tuple[str, str]]:
+    quota = "none" if queue.nominal_quota is None else list_bounds(queue.nominal_quota)
+    highest = ", ".join(f"{role} up to {priority}" for role, priority in queue.highest_priority.items())
+    return [
+        ("queue", queue.name),
+        ("tenant", queue.tenant or "all"),
+        ("cohort", queue.cohort or "-"),
+        ("weight", number(queue.weight)),
+        ("order", queue.order),
+        ("stop", queue.stop),
+        ("quota", quota),
+        ("borrows", _limit(queue.borrowing_limit) if queue.cohort else "-"),
+        ("lends", _limit(queue.lending_limit, "all of it") if queue.cohort else "-"),
+        ("limit", _limit(queue.limit)),
+        ("of a user", _limit(queue.user_limit)),
+        ("of a group", _limit(queue.group_limit)),
+        ("models", "any" if queue.flavors is None else ", ".join(queue.flavors) or "none"),
+        ("pools", "any" if queue.pools is None else ", ".join(queue.pools) or "none"),
+        ("filling", queue.filling),
+        ("preempts", f"within it: {queue.preempt_within}; takes back: {queue.reclaim}"),
+        ("min runtime", queue.min_runtime),
+        ("evictions", f"{queue.evictions_per_day or 'any number'} of a group in a day"),
+        ("priority", highest or "any"),
+        ("time limit", f"{queue.default_time_limit or 'none'}, at most {queue.max_time_limit or 'any'}"),
+        ("waits", f"{queue.waiting} groups"),
+        ("uses", list_used(queue.used)),
+        ("borrowed", list_used(queue.borrowed)),
+        ("asked", list_used(queue.demanded)),
+        ("share", f"{_share(queue)}, rank {queue.rank}"),
+    ]
 
 
-def _sorted(names: Iterable[str]) -> list[str]:
-    """CPUs and memory last."""
-    return sorted(names, key=lambda name: (name in _NAMES, name))
+def _limit(amounts: dict[str, float], otherwise: str = "no limit") -> str:
+    return list_bounds(amounts) if amounts else otherwise

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 import rich_click as click
 
-from service.cli.commands.queues import fields_of
 from service.cli.commands.run import group_of
+from service.cli.queue_options import QUEUE, fields_of
 
 NOTHING: dict[str, Any] = {
     "name": None,
@@ -83,17 +83,19 @@ def test_a_variable_that_is_not_set_here_is_named() -> None:
 
 def test_changes_of_a_queue_are_what_was_said() -> None:
     nothing: dict[str, Any] = {"order": None, "stop": None, "tenant": None, "quota": (), "limit": ()}
-    assert fields_of(nothing) == {}
-    assert fields_of(nothing | {"stop": "hold", "tenant": "", "quota": ("H100-80GB=8", "cpus=64.5")}) == {
+    assert fields_of(nothing, QUEUE) == {}
+    assert fields_of(
+        nothing | {"stop": "hold", "tenant": "", "quota": ("H100-80GB=8", "cpus=64.5")}, QUEUE
+    ) == {
         "stop": "hold",
         "tenant": None,
         "nominal_quota": {"H100-80GB": 8.0, "cpus": 64.5},
     }
-    assert fields_of(nothing | {"quota": ("none",)}) == {"nominal_quota": None}
+    assert fields_of(nothing | {"quota": ("none",)}, QUEUE) == {"nominal_quota": None}
 
 
 @pytest.mark.parametrize("text", ["H100", "=8", "H100=", "H100=x", "H100=-1", "H100=nan"])
 def test_an_amount_that_is_none_is_refused(text: str) -> None:
     changes: dict[str, Any] = {"order": None, "stop": None, "tenant": None, "quota": (text,), "limit": ()}
     with pytest.raises(click.BadParameter, match="is not NAME=AMOUNT"):
-        fields_of(changes)
+        fields_of(changes, QUEUE)
