@@ -51,7 +51,7 @@ def plan_cycle(
     # 1. Settle: what each queue holds.
     quota = QuotaBook(world.quota)
     try:
-        fitter = Fitter(world.capacity, world.shapes, quota)
+        fitter = Fitter(world.capacity, world.shapes, quota, own_use=world.own_use)
         # 2. Claims: those whose units may still start are kept. Those for whom others gave way start.
         claims = ClaimBook(world, now)
         served = start_claimants(world, fitter=fitter, claims=claims, without=without)
@@ -117,11 +117,19 @@ def _fit_in_order(
             heads.close(queue_id)
             continue
         row = world.pending[head.key[4]]
+        if fitter.limits.is_over(row):
+            heads.push_next(head)
+            continue
         fitted = fitter.fit(row, most=head.most, is_within=head.is_within)
         if fitted.placed:
             claims.end(row.id)
         if not fitted.left:
             outcome.finished.add(row.id)
+        elif not head.is_within and fitter.limits.is_limited(queue_id) and fitter.limits.binds(row):
+            # It is held up by what its owner or group holds, which says nothing of the rows of others.
+            fitter.limits.pass_over(row)
+            heads.push_next(head)
+            continue
         if heads.go_on(head, placed=fitted.placed, left=fitted.left):
             continue
         outcome.blocked.add(head.class_id)

@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from service.admission.capacity import Capacity
 from service.admission.holds import Taken, taken_by
+from service.admission.own_limits import OwnLimits, exceeded, members_within
+from service.admission.own_use import OwnUse
 from service.admission.placement import place_gang, place_members
 from service.admission.plan import Admission
 from service.admission.query import NO_MODEL, ShapeQuery
@@ -32,10 +34,14 @@ class Fitter:
     """Admissions of one cycle. A shape that found no place in it is not tried again, for any
     queue: resources only shrink within a cycle."""
 
-    def __init__(self, capacity: Capacity, shapes: Mapping[int, Shape], quota: QuotaBook) -> None:
+    def __init__(
+        self, capacity: Capacity, shapes: Mapping[int, Shape], quota: QuotaBook, *, own_use: OwnUse
+    ) -> None:
         self._capacity = capacity
         self._shapes = shapes
         self.quota = quota
+        #: What users and groups may hold, where their queue limits it.
+        self.limits = OwnLimits(own_use, self.query)
         #: Shapes that are known to find no place, whatever the quota.
         self.misses: set[int] = set()
         #: How many members of a row have been admitted in this cycle.
@@ -51,8 +57,8 @@ class Fitter:
         query, before = self.query(row.shape_id), self._placed.get(row.id, 0)
         want = 1 if query.shape.is_gang else row.last_index - row.first_index + 1 - before
         placed = 0
-        if not self.has_missed(row.shape_id) and not self.quota.exceeded(row.queue_id, query):
-            caps = self.quota.caps(row.queue_id, query, is_within=is_within)
+        if not self.has_missed(row.shape_id) and not self._is_too_much(row, query):
+            caps = self._caps(row, query, is_within=is_within)
             if query.shape.is_gang:
                 placed = self._fit_gang(row, query, caps)
             else:
@@ -126,12 +132,14 @@ class Fitter:
 
         def place_size(counts: Counts) -> tuple[ShapeQuery, tuple[Share, ...]] | None:
             sized = query.sized(counts)
-            return None if self.quota.exceeded(row.queue_id, sized) else place(sized)
+            return None if self._is_too_much(row, sized) else place(sized)
 
         return largest(shape, place_size) if shape.is_elastic else place(query)
 
     def _fit_members(self, row: PendingUnit, query: ShapeQuery, *, want: int, caps: Mapping[str, int]) -> int:
         within = self.quota.members_within(row.queue_id, query, want)
+        if self.limits.is_limited(row.queue_id):
+            within = members_within(query, self.limits.rooms(row), within)
         shares = place_members(self._capacity, query, caps=caps, want=within, avoided=row.avoided_nodes)
         first = index = row.first_index + self._placed.get(row.id, 0)
         for share in shares:
@@ -147,6 +155,21 @@ class Fitter:
             self._miss(row.shape_id, query)
         return placed
 
+    def _caps(self, row: PendingUnit, query: ShapeQuery, *, is_within: bool) -> dict[str, int]:
+        """GPUs by model that the row may take, for models that are bounded."""
+        caps = self.quota.caps(row.queue_id, query, is_within=is_within)
+        if self.limits.is_limited(row.queue_id):
+            for resource, room in self.limits.rooms(row).items():
+                if resource in query.models:
+                    caps[resource] = min(room, caps.get(resource, room))
+        return caps
+
+    def _is_too_much(self, row: PendingUnit, query: ShapeQuery) -> bool:
+        """For the queue, or for its owner or group, whichever model it takes."""
+        if self.quota.exceeded(row.queue_id, query):
+            return True
+        return self.limits.is_limited(row.queue_id) and bool(exceeded(query, self.limits.rooms(row)))
+
     def _miss(self, shape_id: int, query: ShapeQuery) -> None:
         self.misses.add(shape_id)
         self._capacity.remember(shape_id, query, has_place=False)
@@ -161,6 +184,7 @@ class Fitter:
         usage: Mapping[str, int],
     ) -> None:
         self.quota.charge(row.queue_id, usage)
+        self.limits.charge(row, usage)
         self.admissions.append(
             Admission(
                 unit_id=unit_id(row.group_id, index),

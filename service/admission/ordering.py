@@ -30,7 +30,8 @@ class Head(NamedTuple):
 
 
 class Heads:
-    """Rows of all open queues in turn, as far as they may fit; rows `without` are passed over.
+    """Rows of all open queues in turn, as far as they may fit; rows `without` are passed over, and those
+    whose owner or group may not hold more.
 
     Where no quota is left, and of shapes that are known to find no place, only those are heads that could
     block their queue, and those that the onlooker wants to see. `extra`: what counts for shares besides what
@@ -144,4 +145,6 @@ class Heads:
     def _takes_part(self, key: Key) -> bool:
         unit_id = key[4]
         is_in = key[6] or is_eligible(self._backlog.rows[unit_id], self._now)
-        return is_in and unit_id not in self._without
+        if not is_in or unit_id in self._without:
+            return False
+        return not self._fitter.limits.is_over(self._backlog.rows[unit_id])

@@ -13,6 +13,7 @@ from service.admission.feasible import Feasibility
 from service.admission.holds import taken_by
 from service.admission.line import Key
 from service.admission.memory import Memory
+from service.admission.own_use import OwnUse
 from service.admission.past_use import PastUse
 from service.admission.plan import Admission, Resize
 from service.admission.quota_tree import QuotaTree, Usage
@@ -49,6 +50,7 @@ class World:
         self.shapes: dict[int, Shape] = {}
         self.backlog = Backlog()
         self.running: dict[int, RunningUnit] = {}
+        self.own_use = OwnUse(self.configuration, ())
         #: The same by queue, and those that are Evicting.
         self.running_in: dict[int, dict[int, RunningUnit]] = {}
         self.leaving: dict[int, RunningUnit] = {}
@@ -185,6 +187,7 @@ class World:
 
     def _configure(self, configuration: Configuration) -> None:
         self.configuration = configuration
+        self.own_use = OwnUse(configuration, self.running.values())
         self.memory = Memory()
         self.quota = QuotaTree(configuration, self.used)
         for unit in self.running.values():
@@ -210,6 +213,7 @@ class World:
         for resource, amount in unit.usage.items():
             used[resource] = used.get(resource, 0) + amount
         self.quota.charge(unit.queue_id, unit.usage)
+        self.own_use.start(unit)
         self._hold(unit)
 
     def _leaving_part(self, unit: RunningUnit) -> RunningUnit:
@@ -231,6 +235,7 @@ class World:
         for resource, amount in unit.usage.items():
             used[resource] -= amount
         self.quota.refund(unit.queue_id, unit.usage)
+        self.own_use.end(unit)
         for taken in taken_by(unit.places, self.shapes[unit.shape_id]):
             self.capacity.release(taken)
 

@@ -81,7 +81,9 @@ def read_runtimes(
 
 
 _H, _NOW = "CAST(:half_life AS float8)", "CAST(:now AS timestamptz)"
-_LIVE_SECONDS = seconds_between("COALESCE(a.resized_at, a.admitted_at)", _NOW)
+_LIVE_SECONDS = seconds_between(
+    "COALESCE((a.held_before -> -1 ->> 'ended_at')::timestamptz, a.admitted_at)", _NOW
+)
 _BEFORE_SECONDS = seconds_between("b.began_at", "b.ended_at")
 _LEFT = decayed("p.decayed_seconds", seconds_between("p.as_of", _NOW), half_life=_H)
 _USAGE = text(f"""
