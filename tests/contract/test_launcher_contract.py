@@ -22,7 +22,14 @@ from tests.contract.subjects import (
     wait_for_end,
     wait_until,
 )
-from workers.launchers.base import GenerationKey, MemberKey, MemberState, Outcome
+from workers.launchers.base import (
+    GenerationKey,
+    MemberClosing,
+    MemberKey,
+    MemberState,
+    Outcome,
+    ResizingLauncher,
+)
 
 UNIT = 7 << 20
 
@@ -169,6 +176,38 @@ def test_closing_what_never_started_forbids_it(subject: Subject) -> None:
     assert [result.is_closed for result in subject.launcher.close([launch.key.of])] == [True]
     assert [result.outcome for result in subject.launcher.launch([launch])] == [Outcome.REFUSED]
     assert list(subject.launcher.observe()) == []
+
+
+def resizing(subject: Subject) -> ResizingLauncher:
+    """The launcher, if it says that it starts and stops single members."""
+    can_resize = subject.launcher.capabilities().can_resize
+    assert can_resize is isinstance(subject.launcher, ResizingLauncher)
+    if not isinstance(subject.launcher, ResizingLauncher):
+        pytest.skip("it starts and stops whole generations only")
+    return subject.launcher
+
+
+def test_a_closed_member_is_gone_and_starts_again_only_under_a_higher_revision(subject: Subject) -> None:
+    launcher = resizing(subject)
+    launches = [member(subject.run(), unit_id=UNIT, member=number, devices=(number,)) for number in range(2)]
+    launcher.launch(launches)
+    closing = MemberClosing(key=launches[1].key, revision=2)
+    wait_until(lambda: all(launcher.close_members([closing])))
+    assert [seen.key for seen in launcher.observe() if seen.state in LIVE] == [launches[0].key]
+    assert find(launcher, launches[1].key) is None
+    subject.reopen()
+    late = [launches[1], replace(launches[1], revision=2)]
+    assert {one.outcome for one in subject.launcher.launch(late)} == {Outcome.REFUSED}
+    [again] = subject.launcher.launch([replace(launches[1], revision=3, node="node-2")])
+    assert again.outcome is Outcome.STARTED
+
+
+def test_closing_a_member_that_never_started_forbids_it(subject: Subject) -> None:
+    launcher = resizing(subject)
+    launch = member(subject.run())
+    assert list(launcher.close_members([MemberClosing(key=launch.key, revision=1)])) == [True]
+    assert [one.outcome for one in launcher.launch([launch])] == [Outcome.REFUSED]
+    assert list(launcher.close_members([])) == []
 
 
 @pytest.mark.parametrize(
