@@ -88,13 +88,25 @@ def _insufficient(facts: Facts) -> str:
 def _quota(facts: Facts) -> str:
     what = facts.scope.get("flavor") or facts.scope.get("resource", "GPUs")
     queue = facts.scope.get("queue", "")
-    if facts.limit == 0:
+    if facts.limit == 0 and not _whose(facts):
         return f"needs {facts.amount(facts.need)} of {what}, and queue {queue} has a quota of 0 for it"
     of_it = f" of {what}" if facts.resource == "gpus" else ""
+    whose = _whose(facts)
+    if whose:
+        return (
+            f"needs {facts.amount(facts.need)}{of_it}, {whose} holds {facts.amount(facts.have)} "
+            f"of the {facts.amount(facts.limit)} that one may hold in queue {queue}"
+        )
     return (
         f"needs {facts.amount(facts.need)}{of_it}, queue {queue} holds {facts.amount(facts.have)} "
         f"of the {facts.amount(facts.limit)} that it may hold"
     )
+
+
+def _whose(facts: Facts) -> str:
+    """Whose limit it is, if not that of the whole queue."""
+    user = facts.scope.get("user")
+    return f"user {user}" if user else "the group" if "group" in facts.scope else ""
 
 
 def _borrowing(facts: Facts) -> str:

@@ -18,6 +18,7 @@ from service.domain.reasons import Code, Reason, rank
 from service.domain.wording import message
 from service.inventory.client import inventory_errors
 from service.inventory.verdicts import PublishedQueue, read_numbers, read_queue
+from service.operations.own_limit_reasons import reasons_of_own_limits
 from service.operations.read_groups import get_visible_group, reading
 from service.store.group_lists import count_waiting_before
 from service.store.group_reads import GroupRow
@@ -86,7 +87,14 @@ def explain_group(
         with inventory_errors():
             numbers = read_numbers(redis)
         awaited = list_open_dependencies(conn, group.id) if facts.open_dependencies else {}
-        reasons = _reasons(group, facts, awaited=awaited, published=published, numbers=numbers)
+        reasons = _reasons(
+            group,
+            facts,
+            awaited=awaited,
+            of_limits=reasons_of_own_limits(conn, group),
+            published=published,
+            numbers=numbers,
+        )
         hidden = _hidden_holders(conn, reasons, principal=principal)
         return Explanation(
             standing=_standing(conn, group, facts=facts, published=published, now=now),
@@ -119,16 +127,18 @@ def _reasons(
     facts: WaitingFacts,
     *,
     awaited: Mapping[When, tuple[str, ...]],
+    of_limits: Sequence[Reason],
     published: PublishedQueue | None,
     numbers: Mapping[str, int],
 ) -> list[Reason]:
-    """The group's own facts are of now, the rest of the last cycle; each code comes from one of them."""
+    """The group's own facts are of now, the rest of the last cycle; each code comes from one of them, but
+    that a quota and a limit of its owner may both be short."""
     own = [*_own_reasons(group, facts), *_reasons_of_after(awaited), *_reasons_of_time(facts)]
     codes = {reason.code for reason in own}
     of_cycle = [
         reason for reason in _published_reasons(group, published, numbers=numbers) if reason.code not in codes
     ]
-    reasons = sorted((*own, *of_cycle), key=lambda reason: rank(reason.code))
+    reasons = sorted((*own, *of_limits, *of_cycle), key=lambda reason: rank(reason.code))
     is_seen = published is not None and published.verdict_for(group.id) is not None
     if not (is_seen and reasons):
         code = Code.PENDING_EVALUATION

@@ -178,3 +178,30 @@ def test_without_redis_everything_but_explanations_goes_on(without_redis: Client
         assert answer.json()["type"] == "/problems/inventory-unavailable"
     assert without_redis.delete(f"/v1/groups/{group_id}").json()["status"] == "Cancelled"
     assert _codes(without_redis, group_id) == []
+
+
+def test_who_is_over_a_limit_of_its_own_is_told_and_others_are_not(
+    callers: Callers, admin: Client, cluster: Cluster
+) -> None:
+    alice, bob = (callers.make(KeyRole.USER, user=user) for user in ("alice", "bob"))
+    limits = {"user_limit": {"H100-80GB": 2, "cpus": 64}, "group_limit": {"H100-80GB": 1}}
+    admin.post("/v1/queues", json={"name": "limited", **limits}).raise_for_status()
+    running = [_submit(alice, f"g{number}", queue="limited") for number in range(2)]
+    waits = _submit(alice, "waits", queue="limited")
+    shards = _submit(bob, "shards", queue="limited", members=3, scheduling="independent")
+    cluster.settle()
+    assert [_codes(alice, group_id) for group_id in running] == [[], []]
+    (reason,) = _reasons(alice, waits)["reasons"]
+    assert (reason["code"], reason["need"], reason["have"], reason["limit"]) == ("QuotaExceeded", 1, 2, 2)
+    assert reason["scope"] == {
+        "queue": "limited",
+        "user": "alice",
+        "resource": "gpus",
+        "flavor": "H100-80GB",
+    }
+    assert reason["message"] == (
+        "needs 1 GPU of H100-80GB, user alice holds 2 GPUs of the 2 GPUs that one may hold in queue limited"
+    )
+    (of_group,) = _reasons(bob, shards)["reasons"]
+    assert (of_group["code"], of_group["have"], of_group["limit"]) == ("QuotaExceeded", 1, 1)
+    assert of_group["scope"]["group"] == shards

@@ -1,0 +1,81 @@
+"""Why a group waits that its owner, or the group itself, may not hold more of: as of now, like all that is
+the group's own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from sqlalchemy import Connection
+
+from service.domain.reasons import Code, Reason
+from service.domain.resources import CPUS, MEMORY
+from service.domain.shape import Shape
+from service.domain.wording import message
+from service.store.group_reads import GroupRow
+from service.store.own_limit_reads import find_own_limit_facts
+
+
+def reasons_of_own_limits(conn: Connection, group: GroupRow) -> list[Reason]:
+    """One for each resource that is short, of the user's limit and of the group's."""
+    facts = find_own_limit_facts(conn, group)
+    if facts is None:
+        return []
+    limits = (
+        ("user", group.owner, facts.user_limit, facts.user_holds),
+        ("group", str(group.public_id), facts.group_limit, facts.group_holds),
+    )
+    return [
+        reason
+        for whose, name, limit, held in limits
+        for reason in _reasons(
+            group, facts.shape, limit=limit, held=held, models=facts.models, of={whose: name}
+        )
+    ]
+
+
+def _reasons(
+    group: GroupRow,
+    shape: Shape,
+    *,
+    limit: Mapping[str, int],
+    held: Mapping[str, int],
+    models: Sequence[str],
+    of: Mapping[str, str],
+) -> Iterator[Reason]:
+    rooms = {resource: max(0, most - held.get(resource, 0)) for resource, most in limit.items()}
+    for resource, need in _short_of(shape, rooms, models=models).items():
+        scope = {"queue": group.queue, **of, "resource": resource}
+        if resource not in (CPUS, MEMORY):
+            scope |= {"resource": "gpus", "flavor": resource}
+        have, most, code = held.get(resource, 0), limit[resource], Code.QUOTA_EXCEEDED
+        yield Reason(
+            code=code,
+            message=message(code, need=need, have=have, limit=most, scope=scope),
+            need=need,
+            have=have,
+            limit=most,
+            scope=scope,
+        )
+
+
+def _short_of(shape: Shape, rooms: Mapping[str, int], *, models: Sequence[str]) -> dict[str, int]:
+    """What one unit needs of each resource of which there is too little room, whichever model it takes."""
+    least = shape.at_least()
+    total = least.total()
+    short = {
+        resource: need
+        for resource, need in ((CPUS, total.cpus_milli), (MEMORY, total.memory_mib))
+        if need > rooms.get(resource, need)
+    }
+    needs: dict[str, int] = {}
+    for role in least.roles:
+        gpus, count = role.requests.gpus, role.count if least.is_gang else 1
+        choice = role.models or tuple(models)
+        if not gpus or not choice:
+            continue
+        if len(choice) == 1:
+            needs[choice[0]] = needs.get(choice[0], 0) + gpus * count
+        elif sum(min(count, rooms.get(model, gpus * count) // gpus) for model in choice) < count:
+            short |= {model: gpus * count for model in choice if model in rooms}
+    short |= {model: need for model, need in needs.items() if need > rooms.get(model, need)}
+    return dict(sorted(short.items()))

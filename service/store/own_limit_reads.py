@@ -1,0 +1,64 @@
+"""What limits a user, or a group, in a queue, and how much of it they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import msgspec
+from sqlalchemy import Connection, text
+
+from service.domain.shape import Shape
+from service.store.group_reads import GroupRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OwnLimitFacts:
+    """Amounts by resource. `models`: of the GPUs of all nodes."""
+
+    shape: Shape
+    models: tuple[str, ...]
+    user_limit: Mapping[str, int]
+    group_limit: Mapping[str, int]
+    user_holds: Mapping[str, int]
+    group_holds: Mapping[str, int]
+
+
+def find_own_limit_facts(conn: Connection, group: GroupRow) -> OwnLimitFacts | None:
+    """None if the group's queue limits neither users nor groups."""
+    row = conn.execute(
+        text(
+            "SELECT q.policy -> 'user_limit' AS user_limit, q.policy -> 'group_limit' AS group_limit, s.shape"
+            " FROM queues q, shapes s WHERE q.id = :queue_id AND s.id = :shape_id"
+        ),
+        {"queue_id": group.queue_id, "shape_id": group.shape_id},
+    ).one()
+    if not (row.user_limit or row.group_limit):
+        return None
+    models = conn.execute(text("SELECT DISTINCT model FROM devices ORDER BY model")).scalars()
+    mine = "g.queue_id = :queue_id AND g.tenant = :tenant AND g.owner = :owner"
+    return OwnLimitFacts(
+        shape=msgspec.convert(row.shape, Shape),
+        models=tuple(models),
+        user_limit=row.user_limit or {},
+        group_limit=row.group_limit or {},
+        user_holds=_held(conn, group, mine),
+        group_holds=_held(conn, group, "g.id = :group_id"),
+    )
+
+
+def _held(conn: Connection, group: GroupRow, whose: str) -> dict[str, int]:
+    rows = conn.execute(
+        text(
+            "SELECT resource, sum(amount::bigint)::bigint AS amount"  # noqa: S608
+            " FROM attempts a JOIN groups g ON g.id = a.group_id,"
+            f" jsonb_each_text(a.usage) AS used (resource, amount) WHERE {whose} GROUP BY resource"
+        ),
+        {
+            "queue_id": group.queue_id,
+            "tenant": group.tenant,
+            "owner": group.owner,
+            "group_id": group.id,
+        },
+    )
+    return {row.resource: row.amount for row in rows}
