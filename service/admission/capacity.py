@@ -74,7 +74,7 @@ class Capacity:
         key = (tuple(sorted(set(filters))), level)
         known = self._fields.get(key)
         if known is None:
-            known = self._fields[key] = Field(key[0], level)
+            known = self._fields[key] = Field(key[0], level, self.pools)
             for state in self.nodes.values():
                 domain = domain_of(state.node, self.pools, level)
                 if domain is not None:

@@ -6,9 +6,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from service.admission.filters import filter_of, kinds_of
+from service.admission.filters import Filter, filter_of, kinds_of
 from service.admission.world import Configuration, Node
-from service.domain.shape import RoleShape, Shape
+from service.domain.shape import RoleShape, Shape, Terms
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,21 +29,29 @@ class Shortfall:
 def check_members(shape: Shape, configuration: Configuration) -> tuple[Shortfall, ...]:
     """What no registered node can give to one member, by role; empty if each could sit somewhere.
     With no node registered nothing falls short: the nodes are still to come."""
-    nodes = [configuration.nodes[node_id] for node_id in sorted(configuration.nodes)]
+    terms, pools = shape.terms, configuration.pools
+    names = {pool_id for pool_id, pool in pools.items() if terms.pools is None or pool.name in terms.pools}
+    nodes = [node for _, node in sorted(configuration.nodes.items()) if node.pool_id in names]
     if not nodes:
         return ()
-    return tuple(shortfall for role in shape.roles for shortfall in _check_role(role, nodes))
+    short: list[Shortfall] = []
+    for role in shape.roles:
+        filter_ = filter_of(role, terms)
+        labelled = [node for node in nodes if filter_.allows(node, pools)]
+        if labelled:
+            short.extend(_check_role(role, labelled, filter_=filter_, terms=terms))
+        else:
+            short.append(_labels(role, nodes))
+    return tuple(short)
 
 
-def _check_role(role: RoleShape, nodes: list[Node]) -> tuple[Shortfall, ...]:
-    labelled = [node for node in nodes if filter_of(role).allows_labels(node.labels)]
-    if not labelled:
-        return (_labels(role, nodes),)
-    if missing := _check_devices(role, labelled):
+def _check_role(
+    role: RoleShape, labelled: list[Node], *, filter_: Filter, terms: Terms
+) -> tuple[Shortfall, ...]:
+    if missing := _check_devices(role, labelled, terms):
         return (missing,)
-    filter_ = filter_of(role)
     amounts = [
-        (len(_largest_kind(role, node)), node.cpus_milli, node.memory_mib)
+        (len(_largest_kind(role, node, filter_)), node.cpus_milli, node.memory_mib)
         for node in labelled
         if not filter_.has_gpus or filter_.devices_of(kinds_of(node))
     ]
@@ -70,17 +78,18 @@ def _short_amounts(
     return tuple(short)
 
 
-def _check_devices(role: RoleShape, nodes: list[Node]) -> Shortfall | None:
+def _check_devices(role: RoleShape, nodes: list[Node], terms: Terms) -> Shortfall | None:
     """Whether any of the nodes has a device of the models, and of those one with the memory."""
     if not role.requests.gpus:
         return None
     devices = [device for node in nodes for device in node.devices]
-    known = tuple(sorted({device.model for device in devices}))
+    known = tuple(sorted({device.model for device in devices if _is_allowed(device.model, terms)}))
     if not devices:
         return Shortfall(role=role.name, field="gpus", asked=float(role.requests.gpus), largest=0.0)
-    fitting = [device for device in devices if not role.models or device.model in role.models]
+    models = terms.models(role)
+    fitting = [device for device in devices if models is not None and (not models or device.model in models)]
     if not fitting:
-        return Shortfall(role=role.name, field="models", asked=role.models, largest=known)
+        return Shortfall(role=role.name, field="models", asked=role.models or models or (), largest=known)
     largest = max(device.memory_mib for device in fitting)
     if role.min_gpu_memory_mib > largest:
         return Shortfall(
@@ -92,11 +101,14 @@ def _check_devices(role: RoleShape, nodes: list[Node]) -> Shortfall | None:
     return None
 
 
-def _largest_kind(role: RoleShape, node: Node) -> frozenset[int]:
+def _is_allowed(model: str, terms: Terms) -> bool:
+    return terms.flavors is None or model in terms.flavors
+
+
+def _largest_kind(role: RoleShape, node: Node, filter_: Filter) -> frozenset[int]:
     """Devices of the model of which the node has most: a member's GPUs are of one model."""
     if not role.requests.gpus:
         return frozenset()
-    filter_ = filter_of(role)
     models = sorted({device.model for device in node.devices})
     kinds = kinds_of(node)
     fitting = filter_.devices_of(kinds)

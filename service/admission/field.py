@@ -7,11 +7,12 @@ an explanation reads sums instead of adding them up.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from service.admission.filters import Filter
 from service.admission.node_state import NodeState
 from service.admission.topology import Domain
+from service.admission.world import Pool
 from service.domain.resources import Resources
 
 #: Free CPUs, rank and id of a node.
@@ -138,13 +139,15 @@ class Field:
         "level",
         "members",
         "moved",
+        "pools",
         "shrunk",
         "stocks",
         "unavailable",
     )
 
-    def __init__(self, filters: tuple[Filter, ...], level: str | None) -> None:
+    def __init__(self, filters: tuple[Filter, ...], level: str | None, pools: Mapping[int, Pool]) -> None:
         self.filters = filters
+        self.pools = pools
         self.level = level
         self.grown = 0
         self.shrunk = 0
@@ -159,7 +162,7 @@ class Field:
 
     def add(self, state: NodeState, domain: Domain) -> None:
         """Take the node in if a filter allows it."""
-        allowing = [each for each in self.filters if each.allows_labels(state.node.labels)]
+        allowing = [each for each in self.filters if each.allows(state.node, self.pools)]
         eligible = frozenset().union(*(each.devices_of(state.kinds) for each in allowing))
         if not eligible and all(each.has_gpus for each in allowing):
             return

@@ -85,6 +85,8 @@ def _filter_scope(filter_: Filter) -> dict[str, str]:
         scope["flavor"] = filter_.models[0]
     if filter_.min_memory_mib:
         scope["min_memory_gib"] = str(filter_.min_memory_mib // 1024)
+    if filter_.pools:
+        scope["pools"] = ", ".join(filter_.pools)
     if filter_.labels:
         scope["labels"] = ", ".join(f"{label}={value}" for label, value in filter_.labels)
     return scope
@@ -129,7 +131,7 @@ def _scattered(query: ShapeQuery, binding: Binding, numbers: dict[str, int]) -> 
 
 def _check_of(query: ShapeQuery, role: RoleQuery) -> Check:
     """The sum over the nodes of this role."""
-    filters = (filter_of(query.shape.roles[role.position]),)
+    filters = (filter_of(query.shape.roles[role.position], query.shape.terms),)
     return next((check for check in query.checks if check.field.filters == filters), query.checks[0])
 
 

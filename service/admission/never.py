@@ -10,9 +10,10 @@ from service.admission.query import Check, RoleQuery, ShapeQuery
 from service.admission.quota import never_within
 from service.admission.quota_blockers import ceiling_key, quota_scope
 from service.admission.quota_tree import QuotaTree
+from service.admission.terms import terms_of
 from service.admission.world import Queue
 from service.domain.reasons import Code
-from service.domain.shape import Shape
+from service.domain.shape import RoleShape, Shape
 
 _AMOUNTS = (("gpus", "gpus"), ("cpus_milli", "cpus"), ("memory_mib", "memory"))
 
@@ -33,13 +34,29 @@ def explain_never(
         return _beyond_quota(tree, queue, feasibility.query(shape_id, shape), numbers)
     query = feasibility.query(shape_id, shape)
     missing = tuple(
-        Blocker(code=Code.NO_MATCHING_FLAVOR, scope=scope_of(check))
+        Blocker(
+            code=Code.NO_MATCHING_FLAVOR,
+            scope={**scope_of(check), **_terms_scope(queue, shape.roles[min(check.positions)])},
+        )
         for check in query.checks
         if not check.field.members
     )
     if missing:
         return (*missing, Blocker(code=Code.NEVER_FITS, scope={"resource": "gpus"}))
     return (_too_large(query, numbers),)
+
+
+def _terms_scope(queue: Queue, role: RoleShape) -> dict[str, str]:
+    """What the queue allows and the role asks for, if not everything is allowed."""
+    terms = terms_of(queue)
+    if (terms.flavors, terms.pools) == (None, None):
+        return {}
+    scope = {"queue": queue.name, "models": ", ".join(role.models)}
+    if terms.flavors is not None:
+        scope["flavors"] = ", ".join(terms.flavors)
+    if terms.pools is not None:
+        scope["pools"] = ", ".join(terms.pools)
+    return scope
 
 
 def _beyond_quota(

@@ -12,7 +12,7 @@ from service.admission.filters import Filter, filter_of
 from service.admission.topology import Rung, ladder
 from service.admission.world import Pool
 from service.domain.resources import CPUS, MEMORY, Resources
-from service.domain.shape import RoleShape, Shape
+from service.domain.shape import RoleShape, Shape, Terms
 
 #: The model of roles that use no GPU. It is no flavor and no quota knows it.
 NO_MODEL = ""
@@ -152,8 +152,8 @@ def _most(shape: Shape, roles: Iterable[RoleQuery]) -> dict[str, int]:
 
 
 def _role_query(capacity: Fields, position: int, role: RoleShape, shape: Shape) -> RoleQuery:
-    filter_ = filter_of(role)
-    models = _models_of(capacity, role, filter_)
+    filter_ = filter_of(role, shape.terms)
+    models = _models_of(capacity, role, filter_=filter_, terms=shape.terms)
     count = role.count if shape.is_gang else 1
     return RoleQuery(
         position=position,
@@ -168,11 +168,11 @@ def _role_query(capacity: Fields, position: int, role: RoleShape, shape: Shape) 
     )
 
 
-def _models_of(capacity: Fields, role: RoleShape, filter_: Filter) -> tuple[str, ...]:
+def _models_of(capacity: Fields, role: RoleShape, *, filter_: Filter, terms: Terms) -> tuple[str, ...]:
     if not filter_.has_gpus:
         return (NO_MODEL,)
-    if role.models:
-        return tuple(dict.fromkeys(role.models))
+    if filter_.models:
+        return tuple(dict.fromkeys(terms.models(role) or filter_.models))
     memory: dict[str, int] = {}
     for membership in capacity.field((filter_,)).members.values():
         for kind in membership.state.kinds:
@@ -185,7 +185,7 @@ def _checks(capacity: Fields, shape: Shape) -> tuple[Check, ...]:
     """All roles together, then roles of one filter together."""
     by_filter: dict[Filter, list[int]] = {}
     for position, role in enumerate(shape.roles):
-        by_filter.setdefault(filter_of(role), []).append(position)
+        by_filter.setdefault(filter_of(role, shape.terms), []).append(position)
     whole = Check(
         field=capacity.field(by_filter),
         need=shape.total(),

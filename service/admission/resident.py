@@ -18,7 +18,8 @@ from service.admission.past_use import PastUse
 from service.admission.plan import Admission, Resize
 from service.admission.quota_tree import QuotaTree, Usage
 from service.admission.surplus import part_of
-from service.admission.world import Changes, Configuration, Freed, PendingUnit, RunningUnit
+from service.admission.terms import TermsOf, on_terms, terms_by_queue
+from service.admission.world import Changes, Configuration, Freed, PendingUnit, Queue, RunningUnit
 from service.domain.claim import Claim
 from service.domain.shape import Shape
 
@@ -63,6 +64,9 @@ class World:
         self.capacity = Capacity(self.configuration)
         self.feasibility = Feasibility(self.configuration)
         self.memory = Memory()
+        self._terms: TermsOf = {}
+        #: Since when shapes were looked up last, their numbers may stand for other terms.
+        self._has_new_terms = False
 
     @staticmethod
     def empty(*, half_life_seconds: float = 0.0) -> World:
@@ -77,6 +81,9 @@ class World:
         """Replace states (W2). Returns the reservations that ended: those of units that are gone,
         wait again, or run another attempt. Applying the same changes again returns none."""
         self.shapes.update(changes.shapes)
+        if changes.configuration is not None:
+            self._set_terms(changes.configuration.queues)
+        changes = self._on_terms(changes)
         self.claims.update(changes.claims)
         self.past_use.add(changes.past_use)
         freed: list[Freed] = []
@@ -193,12 +200,36 @@ class World:
         for unit in self.running.values():
             if unit.dropping and unit.evicting_until is None:
                 self.leaving[unit.id] = self._leaving_part(unit)
-        if self.capacity.replace_nodes(configuration):
+        if not self._has_new_terms and self.capacity.replace_nodes(configuration):
             return
+        self._has_new_terms = False
         self.capacity = Capacity(configuration)
         self.feasibility = Feasibility(configuration)
         for unit in self.running.values():
             self._hold(unit)
+
+    def _set_terms(self, queues: Mapping[int, Queue]) -> None:
+        """Give what waits and what runs the shapes that the queues' terms make of them."""
+        terms = terms_by_queue(queues)
+        if terms == self._terms:
+            return
+        self._terms, self._has_new_terms = terms, True
+        rows = (on_terms(row, terms, self.shapes) for row in self.pending.values())
+        self.backlog.replace((), {row.id: row for row in rows if row is not self.pending[row.id]})
+        for before in tuple(self.running.values()):
+            unit = on_terms(before, terms, self.shapes)
+            for units in (self.running, self.running_in[unit.queue_id], self.leaving, self.resizable):
+                if unit.id in units:
+                    units[unit.id] = replace(units[unit.id], shape_id=unit.shape_id)
+
+    def _on_terms(self, changes: Changes) -> Changes:
+        if not self._terms:
+            return changes
+        return replace(
+            changes,
+            pending={key: on_terms(row, self._terms, self.shapes) for key, row in changes.pending.items()},
+            running={key: on_terms(unit, self._terms, self.shapes) for key, unit in changes.running.items()},
+        )
 
     def _start(self, unit: RunningUnit) -> None:
         self.running[unit.id] = unit

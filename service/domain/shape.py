@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from service.domain.queue import Filling
 from service.domain.resources import CPUS, MEMORY, Resources
 
 
@@ -50,15 +51,33 @@ class RoleShape:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What the queue of a group allows. `flavors` and `pools`: names, None for all."""
+
+    flavors: tuple[str, ...] | None = None
+    pools: tuple[str, ...] | None = None
+    filling: Filling = Filling.PACK
+
+    def models(self, role: RoleShape) -> tuple[str, ...] | None:
+        """Those that a role with GPUs may use, in its order of preference; empty for any, None if none of
+        them is allowed."""
+        if self.flavors is None:
+            return role.models
+        return tuple(each for each in role.models or self.flavors if each in self.flavors) or None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Shape:
     """What the planner sees of a group. `required`/`preferred` are names of topology levels; `sizing` of a
-    gang of which some role has a `min_count` below its `count`, None of a rigid one."""
+    gang of which some role has a `min_count` below its `count`, None of a rigid one. `terms` are those of
+    its queue, and never stored with it."""
 
     scheduling: Scheduling
     roles: tuple[RoleShape, ...]
     required: str | None = None
     preferred: str | None = None
     sizing: Sizing | None = None
+    terms: Terms = Terms()
 
     @property
     def member_count(self) -> int:

@@ -154,7 +154,14 @@ def _no_flavor(facts: Facts) -> str:
     wanted = [f"GPUs of {models}"] if models else []
     wanted += [f"GPU memory of at least {memory} GiB"] if memory else []
     wanted += [labels] if labels else []
-    return f"no node has {' and '.join(wanted) or 'GPUs'}{role}"
+    lacks = f"has {' and '.join(wanted) or 'GPUs'}{role}"
+    queue = facts.scope.get("queue")
+    if queue is None:
+        return f"no node {lacks}"
+    flavors, pools = facts.scope.get("flavors"), facts.scope.get("pools")
+    allowed = [f"GPUs of {flavors}"] if flavors else []
+    allowed += [f"pools {pools}"] if pools else []
+    return f"queue {queue} may use only {' in '.join(allowed) or 'nothing'}, and no such node {lacks}"
 
 
 def _unavailable(facts: Facts) -> str:

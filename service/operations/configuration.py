@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from sqlalchemy import Connection
 
 from service.admission.feasibility import Shortfall, check_members
+from service.admission.terms import terms_by_queue
 from service.admission.world import Configuration
 from service.domain.queue import QueuePolicy
 from service.domain.shape import Shape
@@ -38,6 +40,10 @@ class Cluster:
     def __init__(self, configuration: Configuration, priority_classes: Mapping[str, int]) -> None:
         self.priority_classes = priority_classes
         self._configuration = configuration
+        self._terms = {
+            configuration.queues[queue_id].name: terms
+            for queue_id, (terms, _) in terms_by_queue(configuration.queues).items()
+        }
         self._found: dict[Shape, tuple[Shortfall, ...]] = {}
 
     def policy_of(self, queue_id: int) -> QueuePolicy:
@@ -47,6 +53,11 @@ class Cluster:
     def levels(self) -> frozenset[tuple[str, ...]]:
         """The topology levels that pools have, outermost first."""
         return frozenset(pool.levels for pool in self._configuration.pools.values())
+
+    def on_terms(self, shape: Shape, queue: str) -> Shape:
+        """The shape as the queue of this name allows it to be placed."""
+        terms = self._terms.get(queue)
+        return shape if terms is None else replace(shape, terms=terms)
 
     def shortfalls(self, shape: Shape) -> tuple[Shortfall, ...]:
         """What no registered node could give to one member of this shape."""

@@ -130,10 +130,11 @@ def find_misplaced(
     refusal = _refusal(_each(specs, lambda spec: broken_placement_rules(spec, pools), is_batch=is_batch))
     if refusal is not None:
         return refusal
-    short = {shape: found for shape in set(shapes) if (found := cluster.shortfalls(shape))}
+    allowed = [cluster.on_terms(shape, spec.queue) for spec, shape in zip(specs, shapes, strict=True)]
+    short = {shape: found for shape in set(allowed) if (found := cluster.shortfalls(shape))}
     if not short:
         return None
-    asked = [(spec, short.get(shape, ())) for spec, shape in zip(specs, shapes, strict=True)]
+    asked = [(spec, short.get(shape, ())) for spec, shape in zip(specs, allowed, strict=True)]
     errors = _each(asked, lambda pair: _infeasible(*pair), is_batch=is_batch)
     return InfeasibleRequest(errors[0].message, errors=errors) if errors else None
 
@@ -154,7 +155,8 @@ def _infeasible(spec: GroupSpec, shortfalls: Sequence[Shortfall]) -> Iterator[Fi
 
 def _shortfall_text(short: Shortfall) -> str:
     if isinstance(short.asked, tuple) or isinstance(short.largest, tuple):
-        return f"no node has {_listed(short.asked)}; there is: {_listed(short.largest) or 'nothing like it'}"
+        there = _listed(short.largest) or "nothing like it"
+        return f"no node that its queue may use has {_listed(short.asked)}; there is: {there}"
     unit = _UNITS[short.field]
     where = "on one GPU" if short.field == "min_memory_gib" else "on one node"
     return (

@@ -16,6 +16,8 @@ from service.store.models.groups import shapes
 #: Fields that shapes had not from the first. They are left out where they say nothing, so that the digest
 #: of a shape is what it was.
 _LATER = ("sizing",)
+#: What a shape has in the planner alone.
+_NEVER = ("terms",)
 
 _MISSING = text(
     "INSERT INTO shapes (digest, shape) SELECT * FROM unnest(:digests ::bytea[], :bodies ::jsonb[])"
@@ -48,6 +50,8 @@ def load_shapes(conn: Connection, ids: Collection[int]) -> dict[int, Shape]:
 def _body(shape: Shape) -> dict[str, Any]:
     """The shape as it is stored, its fields in their order."""
     body: dict[str, Any] = msgspec.to_builtins(shape)
+    for field in _NEVER:
+        del body[field]
     for field in _LATER:
         if body[field] is None:
             del body[field]
