@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from hypothesis import strategies as st
 
-from service.admission.world import Configuration, Node, Queue
+from service.admission.world import Cohort, Configuration, Node, Queue
 from service.domain.queue import Order, Stop
 from service.domain.resources import CPUS
 from service.domain.shape import RoleShape
-from tests.builders import Group, after, configuration, gang, independent, node, queue, role
+from tests.builders import Group, after, cohort, configuration, gang, independent, node, queue, role
 
 MODELS = ("ma", "mb")
 
@@ -40,18 +40,42 @@ def states(draw: st.DrawFn, base: Node) -> Node:
 
 
 @st.composite
-def queues(draw: st.DrawFn, queue_id: int) -> Queue:
-    amounts = st.none() | st.fixed_dictionaries({model: st.integers(0, 8) for model in MODELS})
-    nominal = draw(amounts)
+def queues(draw: st.DrawFn, queue_id: int, cohort_count: int = 0) -> Queue:
+    amounts = st.fixed_dictionaries({model: st.integers(0, 8) for model in MODELS})
+    some = st.dictionaries(st.sampled_from(MODELS), st.integers(0, 4), max_size=2)
+    of = draw(st.none() | st.integers(1, cohort_count)) if cohort_count else None
+    nominal = draw(amounts if of else st.none() | amounts)
     if nominal is not None and draw(st.booleans()):
         nominal |= {CPUS: draw(st.integers(0, 20)) * 1000}
     return queue(
         queue_id,
         order=draw(st.sampled_from(Order)),
         stop=draw(st.sampled_from((Stop.NONE, Stop.NONE, Stop.NONE, Stop.HOLD))),
+        cohort=of,
         nominal=nominal,
-        limit=draw(amounts),
+        limit=draw(st.none() | amounts),
+        borrowing=draw(some) if of else None,
+        lending=draw(some) if of else None,
+        weight=draw(st.sampled_from((0.0, 0.5, 1.0, 1.0))),
     )
+
+
+@st.composite
+def trees(draw: st.DrawFn) -> tuple[list[Queue], list[Cohort]]:
+    """Queues 1 and 2, in up to two cohorts of which the second may be in the first."""
+    count = draw(st.integers(0, 2))
+    amounts = st.dictionaries(st.sampled_from(MODELS), st.integers(0, 4), max_size=2)
+    cohorts = [
+        cohort(
+            number,
+            parent=1 if number == 2 and draw(st.booleans()) else None,
+            nominal=draw(amounts),
+            borrowing=draw(amounts),
+            lending=draw(amounts),
+        )
+        for number in range(1, count + 1)
+    ]
+    return [draw(queues(queue_id, count)) for queue_id in (1, 2)], cohorts
 
 
 @st.composite
@@ -100,9 +124,11 @@ def groups(draw: st.DrawFn, group_id: int, queue_count: int = 2) -> Group:
 @st.composite
 def configurations(draw: st.DrawFn, version: int = 1) -> Configuration:
     machines = [draw(nodes(node_id)) for node_id in range(1, draw(st.integers(1, 4)) + 1)]
+    members, cohorts = draw(trees())
     return configuration(
         [draw(states(machine)) for machine in machines],
-        [draw(queues(queue_id)) for queue_id in (1, 2)],
+        members,
+        cohorts=cohorts,
         levels=("rack", "host"),
         version=version,
     )
@@ -115,9 +141,13 @@ def reconfigured(draw: st.DrawFn, before: Configuration, version: int) -> Config
     if draw(st.integers(0, 3)) == 0:
         new_id = draw(st.integers(1, 5))
         machines[new_id] = draw(nodes(new_id))
+    members, cohorts = list(before.queues.values()), list(before.cohorts.values())
+    if draw(st.booleans()):
+        members, cohorts = draw(trees())
     return configuration(
         machines.values(),
-        [draw(queues(queue_id)) for queue_id in (1, 2)],
+        members,
+        cohorts=cohorts,
         levels=("rack", "host"),
         version=version,
     )

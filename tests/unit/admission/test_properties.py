@@ -6,6 +6,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -24,6 +25,7 @@ from tests.unit.admission.quota_reference import Reference
 from tests.unit.admission.strategies import configurations, waiting
 
 _NOW = after(10)
+_Value = TypeVar("_Value")
 _MANY = settings(max_examples=100)
 
 
@@ -114,6 +116,14 @@ def test_no_queue_goes_over_its_quota(config: Configuration, groups: list[Group]
         for resource, amount in amounts.items():
             ceiling = Reference(config, {}).ceiling(queue_id, resource)
             assert ceiling is None or amount <= ceiling
+    reference = Reference(config, used)
+    for cohort in config.cohorts.values():
+        for resource in {resource for amounts in used.values() for resource in amounts}:
+            total, borrowing = reference.total(cohort, resource), cohort.quota.borrowing.get(resource)
+            if cohort.parent_id is None:
+                assert reference.held(cohort, resource) <= total
+            elif borrowing is not None:
+                assert reference.held(cohort, resource) <= total + borrowing
 
 
 def _usage_of_places(config: Configuration, world: World, admission: Admission) -> Mapping[str, int]:
@@ -142,12 +152,20 @@ def test_the_same_world_gives_the_same_plan_in_any_order_of_arrival(
     other = World.empty()
     for group in shuffled:
         other.apply(submitted(group))
-    nodes, queues = list(config.nodes.items()), list(config.queues.items())
-    rng.shuffle(nodes)
-    rng.shuffle(queues)
-    turned = Configuration(version=config.version, queues=dict(queues), pools=config.pools, nodes=dict(nodes))
+    turned = replace(
+        config,
+        queues=_shuffled(config.queues, rng),
+        cohorts=_shuffled(config.cohorts, rng),
+        nodes=_shuffled(config.nodes, rng),
+    )
     other.apply(Changes(configuration=turned))
     assert plan_cycle(other, _NOW) == plan
+
+
+def _shuffled(values: Mapping[int, _Value], rng: random.Random) -> dict[int, _Value]:
+    items = list(values.items())
+    rng.shuffle(items)
+    return dict(items)
 
 
 @_MANY
