@@ -1,6 +1,7 @@
 """The ticker: RQ's cron scheduler, made to speak JSON. A lost wake-up costs one tick, never a group.
 
-Beside it one thread charges what was closed, and one drops what ended long ago (K1)."""
+Beside it one thread charges what was closed, one empties queues that are to go, and one drops what ended long
+ago (K1)."""
 
 from __future__ import annotations
 
@@ -23,6 +24,7 @@ from service.settings import Settings
 from service.store.engine import make_engine
 from workers.bootstrap import backoff, process_name, stop_on_signals
 from workers.charging import Charging
+from workers.draining import Draining
 from workers.heartbeat import Heartbeat
 from workers.retention import Retention
 
@@ -35,9 +37,11 @@ def run(settings: Settings) -> None:
     heartbeat = Heartbeat(settings, "ticker")
     heartbeat.start()
     client = make_client(settings.redis_url)
-    engine = make_engine(settings.database_url, pool_size=2, application_name="muster ticker")
+    engine = make_engine(settings.database_url, pool_size=3, application_name="muster ticker")
     charging = Charging(engine)
     charging.start()
+    draining = Draining(engine, client, clock=SystemClock())
+    draining.start()
     retention = Retention(engine, client, settings=settings, clock=SystemClock())
     retention.start()
     waits = backoff(most_seconds=max(settings.tick_seconds, 1.0))
@@ -57,6 +61,7 @@ def run(settings: Settings) -> None:
                 waits = backoff(most_seconds=max(settings.tick_seconds, 1.0))
     stop_on_signals(stop)
     retention.stop()
+    draining.stop()
     charging.stop()
     engine.dispose()
     heartbeat.end()

@@ -45,6 +45,7 @@ class Queue(Struct, frozen=True, kw_only=True):
     share: float | str
     rank: int
     created_at: datetime
+    deleting_at: datetime | None
 
 
 class _QueueList(Struct, frozen=True):
@@ -72,7 +73,8 @@ class Queues:
         """A map among `fields` replaces the whole map."""
         return self._ask("PATCH", f"/v1/queues/{segment(name)}", Queue, body=dict(fields))
 
-    def delete(self, name: str) -> Queue:
-        """The queue as it was."""
-        queue = self.get(name)
-        return delete(lambda: self._ask("DELETE", f"/v1/queues/{segment(name)}", Queue), before=queue)
+    def delete(self, name: str, *, has_drain: bool = False) -> Queue:
+        """The queue as it was. `has_drain`: its groups are cancelled, and it goes when they have ended."""
+        queue, path = self.get(name), f"/v1/queues/{segment(name)}"
+        query = {"drain": "true" if has_drain else None}
+        return delete(lambda: self._ask("DELETE", path, Queue, query=query), before=queue)

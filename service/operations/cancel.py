@@ -36,7 +36,9 @@ def cancel_group(engine: Engine, public_id: UUID, *, principal: Principal, now: 
     def work(conn: Connection) -> Cancelling:
         group = get_visible_group(conn, public_id, principal=principal)
         units = lock_group_units(conn, group.id)
-        return _cancel(conn, group.id, units=units, actor=principal.user, now=now)
+        return cancel_units(
+            conn, group.id, units=units, message=_message(principal), actor=principal.user, now=now
+        )
 
     return in_transaction(engine, work)
 
@@ -58,15 +60,23 @@ def cancel_member(
             own, others = cut_out_member(conn, units[0], member=member)
             units = [own]
         add_events(conn, _events(others, Kind.RANGE_SPLIT, actor=principal.user, now=now))
-        return _cancel(conn, group.id, units=units, actor=principal.user, now=now)
+        return cancel_units(
+            conn, group.id, units=units, message=_message(principal), actor=principal.user, now=now
+        )
 
     return in_transaction(engine, work)
 
 
-def _cancel(
-    conn: Connection, group_id: int, *, units: Sequence[LockedUnit], actor: str, now: datetime
+def cancel_units(
+    conn: Connection,
+    group_id: int,
+    *,
+    units: Sequence[LockedUnit],
+    message: str,
+    actor: str,
+    now: datetime,
 ) -> Cancelling:
-    message = f"cancelled by {actor}"
+    """Cancel these locked units of a group, within the caller's transaction."""
     waiting = [unit for unit in units if unit.status is Status.PENDING]
     cancel_waiting(conn, waiting, message=message, now=now)
     add_events(conn, _events(waiting, Kind.CANCELLED, actor=actor, now=now))
@@ -83,6 +93,10 @@ def _cancel(
         erase_secrets(conn, [group_id])
         answer_dependents(conn, [group_id], now=now)
     return Cancelling(has_changed=bool(waiting or evicted.unit_ids), pool_ids=evicted.pool_ids)
+
+
+def _message(principal: Principal) -> str:
+    return f"cancelled by {principal.user}"
 
 
 def _events(units: Sequence[LockedUnit], kind: Kind, *, actor: str, now: datetime) -> Iterator[Event]:

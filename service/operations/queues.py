@@ -1,4 +1,4 @@
-"""Queues: made, changed and deleted. Each change raises the configuration's version in its own
+"""Queues: made and changed. Each change raises the configuration's version in its own
 transaction, so a plan made before it never commits after it (L2)."""
 
 from __future__ import annotations
@@ -59,6 +59,8 @@ def change_queue(
         queue = store.find_queue(conn, name, is_locked=True)
         if queue is None:
             raise no_queue(name)
+        if queue.deleting_at is not None:
+            raise Conflict(f"Queue {name} is being deleted.")
         after = change(queue.settings)
         cohort_ids = list_cohort_ids(conn)
         check_rules(after, cohort_ids)
@@ -67,23 +69,6 @@ def change_queue(
         return drain_stopped(conn, queue, after=after, actor=actor, now=now)
 
     return in_transaction(engine, work)
-
-
-def delete_queue(engine: Engine, name: str, *, actor: str, now: datetime) -> None:
-    """Raises NotFound, and Conflict while a group of the queue waits or lives."""
-
-    def work(conn: Connection) -> None:
-        raise_config_version(conn)
-        queue = store.find_queue(conn, name, is_locked=True)
-        if queue is None:
-            raise no_queue(name)
-        count = store.count_unended_groups(conn, queue.id)
-        if count:
-            raise Conflict(f"Queue {name} has {count} groups that have not ended. Cancel them first.")
-        store.delete_queues(conn, [queue.id], now=now)
-        add_events(conn, [queue_event(name, "deleted", actor=actor, now=now)])
-
-    in_transaction(engine, work)
 
 
 def drain_stopped(

@@ -83,6 +83,11 @@ def lock_queues(conn: Connection, queue_ids: Collection[int]) -> None:
         conn.execute(query.with_for_update()).all()
 
 
+def mark_deleting(conn: Connection, queue_id: int, *, now: datetime) -> None:
+    """From here on it takes no groups."""
+    conn.execute(update(queues).where(queues.c.id == queue_id).values(deleting_at=now))
+
+
 def count_unended_groups(conn: Connection, queue_id: int) -> int:
     """Groups of the queue that wait or live."""
     statement = text(
@@ -90,6 +95,22 @@ def count_unended_groups(conn: Connection, queue_id: int) -> int:
         " WHERE u.ended_at IS NULL AND g.queue_id = :queue_id"
     )
     return int(conn.execute(statement, {"queue_id": queue_id}).scalar_one())
+
+
+def list_waiting_groups(conn: Connection, queue_id: int, *, limit: int) -> list[int]:
+    """Some groups of the queue of which a part waits, the oldest first."""
+    statement = text(
+        "SELECT DISTINCT g.id FROM units u JOIN groups g ON g.id = u.group_id"
+        " WHERE u.ended_at IS NULL AND u.status = 'Pending' AND g.queue_id = :queue_id"
+        " ORDER BY g.id LIMIT :limit"
+    )
+    return list(conn.execute(statement, {"queue_id": queue_id, "limit": limit}).scalars())
+
+
+def list_holding_units(conn: Connection, queue_id: int) -> list[int]:
+    """Units of the queue that hold places."""
+    statement = text("SELECT unit_id FROM attempts WHERE queue_id = :queue_id ORDER BY unit_id")
+    return list(conn.execute(statement, {"queue_id": queue_id}).scalars())
 
 
 def list_live_units(conn: Connection, queue_id: int) -> list[int]:

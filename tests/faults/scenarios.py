@@ -271,6 +271,16 @@ def a_queue_comes_and_goes(strike: Strike) -> None:
         queues.delete(name)
 
 
+@reaches("ticker.queue-emptied", "ticker.cycle-woken", "ticker.dispatchers-rung")
+def a_queue_is_drained_and_deleted(strike: Strike) -> None:
+    trial, name = strike.trial, f"queue-{uuid.uuid4().hex}"
+    trial.client.queues.create(name, {})
+    trial.submit(trial.journal.gang(1, name="runs") | {"queue": name}, "Cancelled", "Succeeded")
+    trial.submit(trial.journal.gang(6, name="waits") | {"queue": name}, "Cancelled")
+    strike.arm()
+    _insist(lambda: trial.client.queues.delete(name, has_drain=True))
+
+
 @reaches("api.priority-class-put", "api.priority-class-deleted")
 def a_priority_class_comes_and_goes(strike: Strike) -> None:
     classes, name = strike.trial.client.priority_classes, f"class-{uuid.uuid4().hex}"

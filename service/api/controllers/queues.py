@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from litestar import Controller, delete, get, patch, post
-from litestar.params import FromPath, JSONBody
+from litestar.params import FromPath, FromQuery, JSONBody
 
 from service.api.auth import require_admin
 from service.api.body import StrictJson
@@ -17,6 +17,7 @@ from service.api.schemas.queue import (
 )
 from service.api.schemas.queue_reading import changed_settings, new_settings
 from service.operations import queues
+from service.operations.delete_queue import delete_queue
 from service.operations.read_queues import get_queue, list_queues
 from service.points import reach
 
@@ -95,10 +96,13 @@ class QueuesController(Controller):
         bells: BellsDep,
         clock: ClockDep,
         principal: PrincipalDep,
+        drain: FromQuery[bool] = False,
     ) -> QueueAnswer:
-        """Delete a queue (admin) in which no group waits or lives. Answers what it was."""
+        """Delete a queue (admin) in which no group waits or lives. With `drain` all of its groups are
+        cancelled first, and it goes when the last of them has ended. Answers what it was."""
         before = get_queue(engine, queue_name, principal=principal)
-        queues.delete_queue(engine, queue_name, actor=principal.user, now=clock.now())
+        pool_ids = delete_queue(engine, queue_name, has_drain=drain, actor=principal.user, now=clock.now())
         reach("api.queue-deleted")
         bells.wake_cycles()
+        bells.ring_dispatchers(pool_ids)
         return queue_answer(before)

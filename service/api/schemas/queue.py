@@ -92,7 +92,7 @@ class QueueAnswer(AnswerStruct, frozen=True, kw_only=True):
     `waiting`: how many groups have a waiting part. `share`: the largest, over its resources, of what it uses
     to what its cohort has (without a cohort: to its own quota, or the cluster), divided by its weight;
     `infinite` for weight 0. `rank`: 1 for the queue whose turn comes first by shares. Durations as text, such
-    as `4h`."""
+    as `4h`. `deleting_at`: since when it takes no groups, because it is to go."""
 
     name: str
     tenant: str | None
@@ -123,6 +123,7 @@ class QueueAnswer(AnswerStruct, frozen=True, kw_only=True):
     share: float | Literal["infinite"]
     rank: int
     created_at: datetime
+    deleting_at: datetime | None
 
 
 class QueueList(AnswerStruct, frozen=True, kw_only=True):
@@ -139,6 +140,7 @@ def queue_answer(view: QueueView) -> QueueAnswer:
         share="infinite" if isinf(view.share) else view.share,
         rank=view.rank,
         created_at=view.queue.created_at,
+        deleting_at=view.queue.deleting_at,
     )
 
 

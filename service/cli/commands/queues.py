@@ -104,14 +104,17 @@ def update(session: Session, /, *, name: str, **changes: Any) -> None:
 
 @queues.command()
 @click.argument("name", shell_complete=complete_queues)
+@click.option("--drain", is_flag=True, help="Cancel its groups; it goes when the last has ended.")
 @print_options
 @pass_session
-def delete(session: Session, *, name: str) -> None:
-    """Delete a queue (admin) in which nothing waits or runs."""
+def delete(session: Session, *, name: str, drain: bool) -> None:
+    """Delete a queue (admin) in which nothing waits or runs, or drain it first."""
     with session.client() as client:
-        queue = client.queues.delete(name)
+        queue = client.queues.delete(name, has_drain=drain)
     if session.is_json:
         session.out.json(queue)
+    elif drain:
+        session.out.line(f"The queue {queue.name} takes no groups any more, and goes once it is empty.")
     else:
         session.out.line(f"Deleted the queue {queue.name}.")
 
@@ -135,6 +138,8 @@ def _show(session: Session, found: Sequence[Queue]) -> None:
 def _rows(queue: Queue, *, has_cohorts: bool) -> list[list[Cell]]:
     """One row for each resource; what is true of the whole queue is said in the first."""
     stop: Cell = "" if queue.stop == Stop.NONE else (queue.stop, "yellow")
+    if queue.deleting_at is not None:
+        stop = ("is deleted", "red")
     rows: list[list[Cell]] = []
     for name in ordered({*queue.used, *queue.demanded, *(queue.nominal_quota or {}), *queue.limit}):
         amounts = [show_amount(each, name) for each in (queue.used, queue.demanded)]

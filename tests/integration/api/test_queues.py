@@ -42,6 +42,7 @@ DEFAULTS: dict[str, Any] = {
     "share": 0,
     "rank": 0,
     "created_at": None,
+    "deleting_at": None,
 }
 
 

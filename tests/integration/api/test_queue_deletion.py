@@ -1,0 +1,107 @@
+"""A queue that is drained takes no groups, gives back what it holds, and is gone when it is empty."""
+
+from __future__ import annotations
+
+from litestar import Litestar
+from litestar.testing import TestClient
+from sqlalchemy import Engine, text
+
+from service.clock import SystemClock
+from service.operations.delete_queue import MOST_GROUPS, empty_queues
+from tests.integration.api.cluster import Cluster
+
+Client = TestClient[Litestar]
+
+GROUP = {"queue": "q", "gpus": 1, "command": ["true"], "checkpoint": {"grace": 0}}
+
+
+def submit(client: Client, name: str, **fields: object) -> str:
+    answer = client.post("/v1/groups", json=GROUP | {"name": name} | fields)
+    assert answer.status_code == 201, answer.text
+    return str(answer.json()["id"])
+
+
+def status(client: Client, group: str) -> str:
+    return str(client.get(f"/v1/groups/{group}").json()["status"])
+
+
+def drained(engine: Engine) -> bool:
+    (done,) = empty_queues(engine, now=SystemClock().now())
+    return done.has_changed
+
+
+def make(admin: Client) -> None:
+    cohort = admin.post("/v1/cohorts", json={"name": "org"})
+    body = {"name": "q", "cohort": "org", "nominal_quota": {"H100-80GB": 4}}
+    assert (cohort.status_code, admin.post("/v1/queues", json=body).status_code) == (201, 201)
+
+
+def test_a_queue_is_drained_and_gone(admin: Client, user: Client, engine: Engine, cluster: Cluster) -> None:
+    make(admin)
+    running = submit(user, "runs", members=3)
+    cluster.settle()
+    waiting = [submit(user, "waits", members=3), submit(user, "many", members=5, scheduling="independent")]
+    after = submit(user, "after", queue="default", after=[{"group": waiting[0], "when": "ok"}])
+    assert status(user, running) == "Running"
+
+    refused = admin.delete("/v1/queues/q")
+    assert refused.status_code == 409
+    assert "drain" in refused.json()["detail"]
+    for _ in range(2):
+        assert admin.delete("/v1/queues/q?drain=true").status_code == 202
+    shown = admin.get("/v1/queues/q").json()
+    assert (shown["stop"], shown["deleting_at"] is None) == ("hold_and_drain", False)
+
+    # It takes nothing, and cannot be brought back.
+    assert user.post("/v1/groups", json=GROUP | {"name": "late"}).status_code == 422
+    assert admin.patch("/v1/queues/q", json={"stop": "none"}).status_code == 409
+    assert admin.post("/v1/queues", json={"name": "q"}).status_code == 409
+    assert [each["name"] for each in admin.get("/v1/policy").json()["queues"]] == ["default"]
+    assert admin.put("/v1/policy", json={"queues": [{"name": "q"}]}).status_code == 409
+    # What is on its way out still needs its cohort.
+    assert admin.delete("/v1/cohorts/org").status_code == 409
+    pruned = admin.put("/v1/policy?prune=true", json={"queues": [{"name": "default"}]})
+    assert pruned.status_code == 422
+
+    assert drained(engine)
+    assert [status(user, group) for group in waiting] == ["Cancelled"] * 2
+    assert status(user, after) == "Cancelled"
+    assert status(user, running) == "Evicting"
+    assert not drained(engine), "it holds places yet"
+    cluster.settle()
+    assert status(user, running) == "Cancelled"
+    assert drained(engine)
+    assert admin.get("/v1/queues/q").status_code == 404
+    assert empty_queues(engine, now=SystemClock().now()) == []
+    assert admin.delete("/v1/cohorts/org").status_code == 202
+    with engine.connect() as conn:
+        query = text("SELECT data->>'change' FROM events WHERE kind = 'QueueChanged' ORDER BY id")
+        assert list(conn.execute(query).scalars()) == ["created", "draining", "deleted"]
+
+
+def test_an_empty_queue_needs_no_drain(admin: Client) -> None:
+    make(admin)
+    assert admin.delete("/v1/queues/q?drain=true").status_code == 202
+    assert admin.get("/v1/queues/q").status_code == 404
+
+
+def test_a_queue_is_emptied_step_by_step(admin: Client, engine: Engine) -> None:
+    make(admin)
+    count = MOST_GROUPS + 10
+    batch = {"groups": [GROUP | {"name": f"g{number}"} for number in range(count)]}
+    assert admin.post("/v1/groups/batch", json=batch).status_code == 201
+    assert admin.delete("/v1/queues/q?drain=true").status_code == 202
+    steps = [empty_queues(engine, now=SystemClock().now()) for _ in range(3)]
+    assert [(step[0].has_changed, step[0].has_more) for step in steps] == [
+        (True, True),
+        (True, False),
+        (True, False),
+    ]
+    assert admin.get("/v1/queues/q").status_code == 404
+    with engine.connect() as conn:
+        statuses = conn.execute(text("SELECT status, count(*) FROM units GROUP BY 1")).all()
+    assert [tuple(row) for row in statuses] == [("Cancelled", count)]
+
+
+def test_only_an_admin_drains(operator: Client) -> None:
+    assert operator.delete("/v1/queues/default?drain=true").status_code == 403

@@ -1,0 +1,67 @@
+"""Queues that are to go, in the ticker's process: a thread that empties them, step by step."""
+
+from __future__ import annotations
+
+import threading
+from contextlib import suppress
+
+import redis
+import structlog
+from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from service import jobs
+from service.clock import Clock
+from service.operations.delete_queue import Emptied, empty_queues
+from service.points import reach
+
+_log = structlog.get_logger(__name__)
+
+_PERIOD_SECONDS = 1.0
+#: Between two steps where more is left: others have the database, too.
+_REST_SECONDS = 0.05
+
+
+class Draining:
+    """Several may run at once: each step looks again at what it finds. A store that is away costs nothing
+    but time."""
+
+    def __init__(self, engine: Engine, client: redis.Redis, *, clock: Clock) -> None:
+        self._engine = engine
+        self._client = client
+        self._clock = clock
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._keep_draining, name="draining", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End the thread and wait for it, a step at the most."""
+        self._is_over.set()
+        self._thread.join()
+
+    def _keep_draining(self) -> None:
+        while not self._is_over.is_set():
+            self._is_over.wait(_REST_SECONDS if self._drain() else _PERIOD_SECONDS)
+
+    def _drain(self) -> bool:
+        """Whether there is more."""
+        try:
+            done = empty_queues(self._engine, now=self._clock.now())
+        except SQLAlchemyError as error:
+            _log.warning("draining_interrupted", error=type(error).__name__)
+            return False
+        if any(each.has_changed for each in done):
+            reach("ticker.queue-emptied")
+            self._ring(done)
+        return any(each.has_more for each in done)
+
+    def _ring(self, done: list[Emptied]) -> None:
+        # A ring that is lost costs one tick, like any other.
+        with suppress(redis.RedisError):
+            jobs.wake_cycles(self._client)
+            reach("ticker.cycle-woken")
+            if pool_ids := frozenset().union(*(each.pool_ids for each in done)):
+                jobs.ring_all_dispatchers(self._client, sorted(pool_ids))
+                reach("ticker.dispatchers-rung")
