@@ -7,7 +7,7 @@ size.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -84,7 +84,8 @@ class Grower:
             self._growth.blocked[unit.id] = (Blocker(code=Code.BACKING_OFF, scope={"until": until}),)
             return
         shape = self._world.shapes[unit.shape_id]
-        seats = _Seats(self._world, unit, quota=self._quota, awaited=self._awaited)
+        limits = self._fitter.limits.rooms(unit)
+        seats = _Seats(self._world, unit, quota=self._quota, awaited=self._awaited, limits=limits)
         counts = counts_of(shape, unit.places)
         closed: list[int] = []
         while (role := next_role(shape, counts, closed=closed)) is not None:
@@ -102,6 +103,7 @@ class Grower:
         for taken in taken_by(added, self._world.shapes[unit.shape_id]):
             self._world.capacity.take(taken)
         self._quota.charge(unit.queue_id, more)
+        self._fitter.limits.charge(unit, more)
         self._growth.resizes.append(
             Resize(
                 unit_id=unit.id,
@@ -133,16 +135,31 @@ class Grower:
 class _Seats:
     """Members that one unit gets, one after the other."""
 
-    def __init__(self, world: World, unit: RunningUnit, *, quota: QuotaBook, awaited: Awaited) -> None:
+    def __init__(
+        self,
+        world: World,
+        unit: RunningUnit,
+        *,
+        quota: QuotaBook,
+        awaited: Awaited,
+        limits: Mapping[str, int],
+    ) -> None:
+        """`limits`: how much more its owner and its group may hold."""
         query = world.capacity.query(unit.shape_id, world.shapes[unit.shape_id])
         short = awaited.quota.get(unit.queue_id, frozenset())
         caps = {**quota.caps(unit.queue_id, query), **dict.fromkeys(short - {CPUS, MEMORY}, 0)}
+        for resource, room in limits.items():
+            if resource in query.models:
+                caps[resource] = min(room, caps.get(resource, room))
         self._world = world
         self._roles = {role.position: role for role in query.roles}
         self._rooms = {
             resource: 0 if resource in short else quota.headroom(unit.queue_id, resource)
             for resource in (CPUS, MEMORY)
         }
+        for resource in self._rooms.keys() & limits.keys():
+            of_queue, own = self._rooms[resource], limits[resource]
+            self._rooms[resource] = own if of_queue is None else min(of_queue, own)
         self._nodes: dict[int, dict[int, str]] = {}
         for place in unit.places:
             self._nodes.setdefault(place.role, {}).setdefault(place.node_id, self._model_of(place))

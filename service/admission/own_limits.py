@@ -7,8 +7,10 @@ from collections.abc import Callable, Mapping
 from service.admission.own_use import Amounts, OwnUse, UserKey
 from service.admission.query import ShapeQuery
 from service.admission.quota import exceeded_models
-from service.admission.world import PendingUnit
+from service.admission.world import PendingUnit, RunningUnit
 from service.domain.resources import CPUS, MEMORY
+
+Unit = PendingUnit | RunningUnit
 
 _NOTHING: Mapping[str, int] = {}
 
@@ -58,7 +60,7 @@ class OwnLimits:
         key = (row.queue_id, row.owner) if policy.user_limit else row.group_id
         self._over.add((key, row.shape_id))
 
-    def rooms(self, row: PendingUnit) -> dict[str, int]:
+    def rooms(self, row: Unit) -> dict[str, int]:
         """How much more owner and group may take, of each resource that is limited."""
         if row.queue_id not in self._use.limited:
             return {}
@@ -67,7 +69,7 @@ class OwnLimits:
             rooms[resource] = min(room, rooms.get(resource, room))
         return rooms
 
-    def charge(self, row: PendingUnit, usage: Mapping[str, int]) -> None:
+    def charge(self, row: Unit, usage: Mapping[str, int]) -> None:
         if row.queue_id in self._use.limited:
             user = self._users.setdefault((row.queue_id, row.owner), {})
             group = self._groups.setdefault(row.group_id, {})
@@ -75,12 +77,12 @@ class OwnLimits:
                 user[resource] = user.get(resource, 0) + amount
                 group[resource] = group.get(resource, 0) + amount
 
-    def _user_rooms(self, row: PendingUnit) -> dict[str, int]:
+    def _user_rooms(self, row: Unit) -> dict[str, int]:
         key = row.queue_id, row.owner
         held, added = self._use.users.get(key, _NOTHING), self._users.get(key, _NOTHING)
         return _rooms(self._use.limited[row.queue_id].user_limit, held, added)
 
-    def _group_rooms(self, row: PendingUnit) -> dict[str, int]:
+    def _group_rooms(self, row: Unit) -> dict[str, int]:
         key = row.group_id
         held, added = self._use.groups.get(key, _NOTHING), self._groups.get(key, _NOTHING)
         return _rooms(self._use.limited[row.queue_id].group_limit, held, added)

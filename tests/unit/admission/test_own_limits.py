@@ -7,12 +7,14 @@ import random
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from service.admission.world import Changes
 from service.domain.queue import Order
 from service.domain.resources import CPUS, MEMORY
+from service.domain.shape import Sizing
 from tests.builders import Group, Site, configuration, gang, independent, node, queue, role, site
 
 
@@ -98,6 +100,26 @@ def test_limits_that_were_lowered_evict_nobody() -> None:
     at.end(5)
     at.cycle(3)
     assert held(at)["alice"] == 2
+
+
+@pytest.mark.parametrize("limits", [{"user_limit": {"mx": 5}}, {"group_limit": {CPUS: 5_000}}])
+def test_an_elastic_group_starts_and_grows_within_the_limits(limits: dict[str, Any]) -> None:
+    at = site(queues=[queue(**limits)], nodes=[node(1)])
+    at.submit(of("bob", gang(1, role(5))))
+    at.cycle()
+    at.submit(of("alice", gang(2, role(8, least=2), sizing=Sizing.WHILE_RUNNING)))
+    at.cycle(1)
+    assert held(at)["alice"] == 3
+    at.settle(2)
+    at.end(1)
+    for second in (1000, 2000):
+        at.cycle(second)
+        at.settle(2)
+        assert held(at)["alice"] == 5
+    at = site(queues=[queue(**limits)], nodes=[node(1)])
+    at.submit(of("alice", gang(2, role(8, least=2), sizing=Sizing.WHILE_RUNNING)))
+    at.cycle()
+    assert held(at)["alice"] == 5
 
 
 def test_queues_limit_each_for_itself() -> None:
