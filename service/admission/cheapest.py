@@ -9,9 +9,6 @@ from service.admission.scratch import Share
 from service.admission.trial import Candidate, Trial
 from service.domain.preemption import Entitlement
 
-#: Above so many candidates the number of sets is too large.
-MAX_EXACT = 13
-
 #: So many decisions are made at most; what was found until then is the answer.
 _MAX_DECISIONS = 4000
 

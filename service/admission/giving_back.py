@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from service.admission.cheapest import MAX_EXACT, Found, Veto, find_cheapest
+from service.admission.cheapest import Found, Veto, find_cheapest
 from service.admission.entitlement import may_take
 from service.admission.trial import Candidate, Trial
 
@@ -31,7 +31,7 @@ def take_in_order(trial: Trial, order: Sequence[Candidate]) -> list[Candidate]:
 
 def give_back(trial: Trial, taken: Sequence[Candidate], veto: Veto) -> Found | None:
     """As few of `taken` as will do: the highest priority, the dearest and the oldest are spared first."""
-    if len(taken) <= MAX_EXACT:
+    if len(taken) <= trial.most_exact:
         return find_cheapest(trial, taken, veto)
     for candidate in taken:
         trial.free(candidate)

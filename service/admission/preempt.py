@@ -35,6 +35,8 @@ from service.domain.preemption import Entitlement
 
 #: Beyond the grace of the latest victim, for its members to be gone and its places given back.
 CLEARING_SECONDS = 60.0
+#: With more candidates the number of their sets is too large to weigh each.
+MOST_EXACT = 13
 #: How often places are sought for one claimant, and in one cycle.
 _TESTS_OF_CLAIMANT = 600
 _TESTS_OF_CYCLE = 3000
@@ -55,12 +57,21 @@ class Preemptor:
     """Preemptions of one cycle, which keeps its admissions in the World's capacity and tree. `claims`: by
     the row that waits, as they stand; what those that wait for their victims will hold counts as held."""
 
-    def __init__(self, world: World, *, policy: Policy, now: datetime, claims: Mapping[int, Claim]) -> None:
+    def __init__(
+        self,
+        world: World,
+        *,
+        policy: Policy,
+        now: datetime,
+        claims: Mapping[int, Claim],
+        most_exact: int = MOST_EXACT,
+    ) -> None:
         self._world = world
         self._policy = policy
         self._now = now
         self._candidates = Candidates(world, policy, now)
         self._tests_left = _TESTS_OF_CYCLE
+        self._most_exact = most_exact
         self.evictions: list[Eviction] = []
         self.resizes: list[Resize] = []
         #: Units that are Evicting or were chosen, and until when they may hold their places.
@@ -124,6 +135,7 @@ class Preemptor:
                 query=query,
                 claimant=claimant,
                 tests=min(_TESTS_OF_CLAIMANT, self._tests_left),
+                most_exact=self._most_exact,
             )
             before = trial.tests_left
             # What leaves anyway makes room enough: nobody else has to go.

@@ -34,7 +34,8 @@ class Candidate:
 
 
 class Trial:
-    """One claimant on a capacity and a tree of quotas. `tests_left` bounds how often places are sought."""
+    """One claimant on a capacity and a tree of quotas. `tests_left` bounds how often places are sought;
+    up to `most_exact` candidates every set of them is weighed."""
 
     def __init__(
         self,
@@ -44,12 +45,14 @@ class Trial:
         query: ShapeQuery,
         claimant: Claimant,
         tests: int,
+        most_exact: int,
     ) -> None:
         self._capacity = capacity
         self.tree = tree
         self._query = query
         self.claimant = claimant
         self.tests_left = tests
+        self.most_exact = most_exact
         self._caps = {model: claimant.usage.get(model, 0) for model in query.models}
         self._freed: dict[int, Candidate] = {}
 

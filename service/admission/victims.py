@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
-from service.admission.cheapest import MAX_EXACT, Found, Veto, find_cheapest
+from service.admission.cheapest import Found, Veto, find_cheapest
 from service.admission.entitlement import may_take
 from service.admission.giving_back import give_back, take_in_order
 from service.admission.trial import Candidate, Trial
@@ -27,9 +27,8 @@ def find_victims(trial: Trial, candidates: Sequence[Candidate], veto: Veto) -> F
         within = [candidate for candidate in entitled if candidate.unit.priority <= priority]
         if not _makes_room(trial, within):
             continue
-        found = (
-            find_cheapest(trial, within, veto) if len(within) <= MAX_EXACT else _of_many(trial, within, veto)
-        )
+        find = find_cheapest if len(within) <= trial.most_exact else _of_many
+        found = find(trial, within, veto)
         if found is not None:
             return found
         if trial.tests_left <= 0:
