@@ -54,12 +54,12 @@ def plan_cycle(
         fitter = Fitter(world.capacity, world.shapes, quota, own_use=world.own_use)
         # 2. Claims: those whose units may still start are kept. Those for whom others gave way start.
         claims = ClaimBook(world, now)
-        served = start_claimants(world, fitter=fitter, claims=claims, without=without)
+        served = start_claimants(world, fitter=fitter, quota=quota, claims=claims, without=without)
         # 3. Order: whose turn it is, and its best row. Nobody is tried for whom there is no quota, or
         #    no place.
         for shape_id in world.backlog.queues_of:
             fitter.would_miss(shape_id)
-        preemptor = Preemptor(world, policy=policy, now=now, claims=claims.of_preemptions())
+        preemptor = Preemptor(world, quota, policy=policy, now=now)
         heads = Heads(
             world,
             fitter,

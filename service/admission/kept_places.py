@@ -1,5 +1,5 @@
-"""Places that are kept for units for which others give way: nobody else is put on them, and their own unit
-starts on them, or elsewhere, as soon as it can."""
+"""What is kept for units for which others give way: nobody else is put on their places or takes their quota,
+and they start, there or elsewhere, as soon as they can."""
 
 from __future__ import annotations
 
@@ -9,37 +9,52 @@ from contextlib import contextmanager
 from service.admission.capacity import Capacity
 from service.admission.entitlement import are_in_one_tree
 from service.admission.holds import Taken, taken_by
+from service.admission.quota import QuotaBook
 from service.admission.resident import World
+from service.admission.usages import usage_at
 from service.domain.claim import Claim
 
 
 class KeptPlaces:
-    """Of one cycle: `claims` are taken out of the World's capacity until the cycle ends."""
+    """Until the cycle ends `claims` are taken out of the World's capacity and charged to `quota`: what
+    somebody else took of that would have been freed for nothing."""
 
-    def __init__(self, world: World, claims: Mapping[int, Claim]) -> None:
+    def __init__(self, world: World, quota: QuotaBook, claims: Mapping[int, Claim]) -> None:
         self._capacity: Capacity = world.capacity
+        self._quota = quota
         self._taken: dict[int, tuple[Taken, ...]] = {}
+        self._charged: dict[int, tuple[int, Mapping[str, int]]] = {}
         for unit_id, claim in sorted(claims.items()):
-            shape = world.shapes[world.pending[unit_id].shape_id]
-            self._taken[unit_id] = taken_by(claim.places, shape)
+            row = world.pending[unit_id]
+            self._taken[unit_id] = taken_by(claim.places, world.shapes[row.shape_id])
+            self._charged[unit_id] = row.queue_id, usage_at(world, row.shape_id, claim.places)
+            quota.charge(*self._charged[unit_id])
             for taken in self._taken[unit_id]:
                 self._capacity.take(taken)
 
     @contextmanager
     def lifted_for(self, unit_id: int) -> Iterator[None]:
         """As if nothing were kept for this unit, which may take it."""
+        self._quota.charge(*_opposite(self._charged[unit_id]))
         for taken in self._taken[unit_id]:
             self._capacity.imagine(taken, is_free=True)
         try:
             yield
         finally:
+            self._quota.charge(*self._charged[unit_id])
             for taken in self._taken[unit_id]:
                 self._capacity.imagine(taken, is_free=False)
 
     def give_up(self, unit_id: int) -> None:
         """Nothing is kept for this unit any more."""
-        for taken in self._taken.pop(unit_id, ()):
+        self._quota.charge(*_opposite(self._charged.pop(unit_id)))
+        for taken in self._taken.pop(unit_id):
             self._capacity.put_back(taken)
+
+
+def _opposite(charged: tuple[int, Mapping[str, int]]) -> tuple[int, Mapping[str, int]]:
+    queue_id, usage = charged
+    return queue_id, {resource: -amount for resource, amount in usage.items()}
 
 
 def has_lost_a_place(claim: Claim, world: World) -> bool:

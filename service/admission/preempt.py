@@ -21,12 +21,13 @@ from service.admission.holds import taken_by
 from service.admission.plan import Eviction, Resize, Shares
 from service.admission.policy import Policy
 from service.admission.query import ShapeQuery
+from service.admission.quota import QuotaBook
 from service.admission.ranks import devices_of_members, gang_places
 from service.admission.resident import World
 from service.admission.scratch import Share
 from service.admission.surplus import shrink
 from service.admission.trial import Candidate, Trial
-from service.admission.usages import usage_at, usages_of
+from service.admission.usages import usages_of
 from service.admission.victims import find_victims
 from service.admission.world import PendingUnit, RunningUnit
 from service.domain.claim import Claim, ClaimCause
@@ -54,19 +55,20 @@ class Preemption:
 
 
 class Preemptor:
-    """Preemptions of one cycle, which keeps its admissions in the World's capacity and tree. `claims`: by
-    the row that waits, as they stand; what those that wait for their victims will hold counts as held."""
+    """Preemptions of one cycle, which keeps its admissions, and what is kept for claimants, in the World's
+    capacity and in `quota`. Shown blocked heads, it plans for each what is to be done for it."""
 
     def __init__(
         self,
         world: World,
+        quota: QuotaBook,
         *,
         policy: Policy,
         now: datetime,
-        claims: Mapping[int, Claim],
         most_exact: int = MOST_EXACT,
     ) -> None:
         self._world = world
+        self._quota = quota
         self._policy = policy
         self._now = now
         self._candidates = Candidates(world, policy, now)
@@ -76,11 +78,6 @@ class Preemptor:
         self.resizes: list[Resize] = []
         #: Units that are Evicting or were chosen, and until when they may hold their places.
         self._leaving = {unit.id: (unit, unit.frees_at or now) for unit in world.leaving.values()}
-        self._ahead = [
-            (row.queue_id, usage_at(world, row.shape_id, claim.places))
-            for unit_id, claim in sorted(claims.items())
-            if claim.cause is ClaimCause.PREEMPTION and (row := world.pending.get(unit_id)) is not None
-        ]
 
     def wants_any_of(self, queue_id: int) -> bool:
         """Whether blocked heads of the queue are to be shown to `plan`, also hopeless ones."""
@@ -111,7 +108,7 @@ class Preemptor:
         for unit in victims:
             self._leaving[unit.id] = unit, self._now + timedelta(seconds=unit.grace_seconds)
         self._candidates.forget([each.of or each.unit for each in found.victims])
-        self._ahead.append((row.queue_id, claimant.usage))
+        self._quota.charge(row.queue_id, claimant.usage)
         for taken in taken_by(places, query.shape):
             self._world.capacity.take(taken)
         claim = Claim(
@@ -185,7 +182,7 @@ class Preemptor:
 
     @contextmanager
     def _when_clear(self) -> Iterator[None]:
-        """As if all that leaves were gone, and those for whom it does so held what they claim."""
+        """As if all that leaves were gone."""
         world = self._world
         leaving = [unit for unit, _ in self._leaving.values()]
         frees = [taken for unit in leaving for taken in taken_by(unit.places, world.shapes[unit.shape_id])]
@@ -193,13 +190,9 @@ class Preemptor:
             world.capacity.imagine(taken, is_free=True)
         for unit in leaving:
             world.quota.refund(unit.queue_id, unit.usage)
-        for queue_id, usage in self._ahead:
-            world.quota.charge(queue_id, usage)
         try:
             yield
         finally:
-            for queue_id, usage in self._ahead:
-                world.quota.refund(queue_id, usage)
             for unit in leaving:
                 world.quota.charge(unit.queue_id, unit.usage)
             for taken in frees:

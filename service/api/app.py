@@ -26,6 +26,7 @@ from service.api.controllers.keys import KeysController
 from service.api.controllers.members import MembersController
 from service.api.controllers.nodes import NodesController
 from service.api.controllers.policy import PolicyController
+from service.api.controllers.preemptions import PreemptionsController
 from service.api.controllers.priority_classes import PriorityClassesController
 from service.api.controllers.queues import QueuesController
 from service.api.controllers.usage import UsageController
@@ -66,6 +67,7 @@ ROUTES: tuple[ControllerRouterHandler, ...] = (
     NodesController,
     InventoryController,
     UsageController,
+    PreemptionsController,
     KeysController,
 )
 

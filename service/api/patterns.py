@@ -18,6 +18,8 @@ DURATION: Final = r"^(?=[0-9])([0-9]{1,9}d)?([0-9]{1,9}h)?([0-9]{1,9}m)?([0-9]{1
 IDEMPOTENCY_KEY: Final = r"^[!-~ ]+$"
 MEMBER_CURSOR: Final = r"^[0-9]{1,9}$"
 EVENT_CURSOR: Final = r"^[0-9]{1,18}$"
+GROUP_ID: Final = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$(?!\n)"
+RECEIPT_CURSOR: Final = r"^[0-9]{1,17}\.[0-9]{1,18}\.[0-9]{1,9}$"
 
 _NO_NUL_TOLD = "Must not contain the character U+0000."
 _CURSOR_TOLD = "Must be a cursor that an earlier page gave."
@@ -35,4 +37,6 @@ TOLD: Mapping[str, str] = {
     IDEMPOTENCY_KEY: "Only printable ASCII characters may be in it.",
     MEMBER_CURSOR: _CURSOR_TOLD,
     EVENT_CURSOR: _CURSOR_TOLD,
+    RECEIPT_CURSOR: _CURSOR_TOLD,
+    GROUP_ID: "Must be the id of a group.",
 }

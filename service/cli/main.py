@@ -39,6 +39,7 @@ COMMANDS = {
     "keys": f"{_COMMANDS}.keys:keys",
     "usage": f"{_COMMANDS}.usage:usage",
     "inventory": f"{_COMMANDS}.inventory:inventory",
+    "receipts": f"{_COMMANDS}.receipts:receipts",
     "audit": f"{_COMMANDS}.audit:audit",
     "up": f"{_COMMANDS}.up:up",
     "down": f"{_COMMANDS}.down:down",
@@ -64,7 +65,7 @@ click.rich_click.COMMAND_GROUPS = {
             ],
         },
         {"name": "Policy", "commands": ["queues", "cohorts", "priorities", "usage", "apply", "export"]},
-        {"name": "Nodes and keys", "commands": ["nodes", "inventory", "audit", "keys"]},
+        {"name": "Nodes and keys", "commands": ["nodes", "inventory", "receipts", "audit", "keys"]},
         {
             "name": "This machine",
             "commands": ["up", "down", "backup", "restore", "version", "completion"],

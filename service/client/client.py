@@ -20,6 +20,7 @@ from service.client.keys import Keys
 from service.client.members import Members
 from service.client.nodes import Nodes
 from service.client.policy import Policy
+from service.client.preemptions import Preemptions
 from service.client.priority_classes import PriorityClasses
 from service.client.queues import Queues
 from service.client.transport import ANSWER_SECONDS, Transport, segment
@@ -55,6 +56,7 @@ class Client:
         self.policy = Policy(self._transport)
         self.priority_classes = PriorityClasses(self._transport)
         self.nodes = Nodes(self._transport)
+        self.preemptions = Preemptions(self._transport)
         self.keys = Keys(self._transport)
 
     def __enter__(self) -> Self:

@@ -113,7 +113,8 @@ def _commit_once(
 
 def _served(plan: Plan) -> dict[int, int]:
     """Rows whose claim ends with the admission of a unit, and that unit: perhaps others gave way to it."""
-    return {a.from_unit_id: a.unit_id for a in plan.admissions if a.from_unit_id in plan.claims_ended}
+    served = plan.claims_ended - plan.wasted.keys()
+    return {a.from_unit_id: a.unit_id for a in plan.admissions if a.from_unit_id in served}
 
 
 def _waiting_rows(admissions: Sequence[Admission]) -> list[WaitingRow]:

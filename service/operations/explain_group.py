@@ -22,6 +22,7 @@ from service.operations.own_limit_reasons import reasons_of_own_limits
 from service.operations.read_groups import get_visible_group, reading
 from service.store.group_lists import count_waiting_before
 from service.store.group_reads import GroupRow
+from service.store.preemption_reads import list_victims_of
 from service.store.waiting_reads import (
     WaitingFacts,
     find_refused_end,
@@ -91,6 +92,7 @@ def explain_group(
             group,
             facts,
             awaited=awaited,
+            victims=list_victims_of(conn, group.id),
             of_limits=reasons_of_own_limits(conn, group),
             published=published,
             numbers=numbers,
@@ -127,13 +129,19 @@ def _reasons(
     facts: WaitingFacts,
     *,
     awaited: Mapping[When, tuple[str, ...]],
+    victims: tuple[str, ...],
     of_limits: Sequence[Reason],
     published: PublishedQueue | None,
     numbers: Mapping[str, int],
 ) -> list[Reason]:
     """The group's own facts are of now, the rest of the last cycle; each code comes from one of them, but
     that a quota and a limit of its owner may both be short."""
-    own = [*_own_reasons(group, facts), *_reasons_of_after(awaited), *_reasons_of_time(facts)]
+    own = [
+        *_own_reasons(group, facts),
+        *_reasons_of_after(awaited),
+        *_reasons_of_time(facts),
+        *_reasons_of_preemption(victims),
+    ]
     codes = {reason.code for reason in own}
     of_cycle = [
         reason for reason in _published_reasons(group, published, numbers=numbers) if reason.code not in codes
@@ -164,6 +172,12 @@ def _reasons_of_after(awaited: Mapping[When, tuple[str, ...]]) -> Iterator[Reaso
             scope=scope,
             holders=holders,
         )
+
+
+def _reasons_of_preemption(victims: tuple[str, ...]) -> Iterator[Reason]:
+    if victims:
+        code = Code.PREEMPTION_IN_PROGRESS
+        yield Reason(code=code, message=message(code, holders=victims), need=len(victims), holders=victims)
 
 
 def _reasons_of_time(facts: WaitingFacts) -> Iterator[Reason]:

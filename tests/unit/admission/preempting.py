@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from service.admission.policy import DEFAULT, Policy
 from service.admission.preempt import Preemption, Preemptor
+from service.admission.quota import QuotaBook
 from service.admission.world import Changes
 from tests.builders import Group, Site, after
 
@@ -32,7 +33,8 @@ def ask_in_one_cycle(
     """One after the other in one cycle."""
     world = site.world
     before = world.snapshot()
-    preemptor = Preemptor(world, policy=policy, now=after(at), claims={})
+    quota = QuotaBook(world.quota)
+    preemptor = Preemptor(world, quota, policy=policy, now=after(at))
     for group in groups:
         if group.row.id not in world.pending:
             site.submit(group)
@@ -40,6 +42,7 @@ def ask_in_one_cycle(
     try:
         found = [preemptor.plan(world.pending[group.row.id]) for group in groups]
     finally:
+        quota.give_back()
         world.capacity.give_back()
     assert world.snapshot() == before, "the World is left as it was"
     return found

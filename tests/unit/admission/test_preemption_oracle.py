@@ -11,6 +11,7 @@ import pytest
 from service.admission.policy import DEFAULT
 from service.admission.preempt import MOST_EXACT, Preemptor
 from service.admission.price import price_of
+from service.admission.quota import QuotaBook
 from service.admission.resident import World
 from service.admission.world import Changes, Configuration, Node, PendingUnit, Queue
 from service.domain.queue import PreemptWithin, Reclaim
@@ -133,8 +134,9 @@ class Figures:
 
 
 def _cost_of(world: World, row: PendingUnit, *, most_exact: int) -> tuple[Cost, int] | None:
-    preemptor = Preemptor(world, policy=DEFAULT, now=ASKED_AT, claims={}, most_exact=most_exact)
-    found = preemptor.plan(row)
+    quota = QuotaBook(world.quota)
+    found = Preemptor(world, quota, policy=DEFAULT, now=ASKED_AT, most_exact=most_exact).plan(row)
+    quota.give_back()
     world.capacity.give_back()
     if found is None:
         return None
