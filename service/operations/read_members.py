@@ -27,7 +27,8 @@ from service.store.shapes import load_shapes
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Member:
     """One member. `status` is that of its unit; a member of a gang that has ended before the others
-    is Succeeded or Failed. `node` and `devices`: its place, or where it ended."""
+    is Succeeded or Failed, one that a running gang gets Admitted, one that it gives up Evicting. `node`
+    and `devices`: its place, or where it ended."""
 
     member: int
     role: str
@@ -174,6 +175,10 @@ def _member(
     status = unit.status
     if is_gang and end is not None and unit.status in (Status.STARTING, Status.RUNNING):
         status = Status.SUCCEEDED if end.exit_code == 0 else Status.FAILED
+    if unit.status is Status.RUNNING and index in unit.adding:
+        status = Status.ADMITTED
+    if unit.status is Status.RUNNING and index in unit.dropping:
+        status = Status.EVICTING
     return Member(
         member=index,
         role=role,

@@ -26,6 +26,12 @@ class LiveUnit:
     admitted_at: datetime
     running_at: datetime | None
     time_limit_at: datetime | None
+    dropping: tuple[int, ...] = ()
+
+    @property
+    def present(self) -> tuple[Place, ...]:
+        """Places of the members that it has, without those that it is giving up."""
+        return tuple(place for place in self.places if place.member not in self.dropping)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,13 +59,16 @@ def list_live_attempts(conn: Connection, group_id: int) -> list[LiveUnit]:
         text(
             "SELECT a.unit_id, a.attempt, a.generation, p.name AS pool,"
             " p.unreachable_at IS NOT NULL AS is_unreachable, a.places, a.dispatches, a.admitted_at,"
-            " a.running_at, a.time_limit_at"
+            " a.running_at, a.time_limit_at, coalesce(a.dropping, '{}') AS dropping"
             " FROM units u JOIN attempts a ON a.unit_id = u.id JOIN pools p ON p.id = a.pool_id"
             " WHERE u.group_id = :group_id ORDER BY a.unit_id"
         ),
         {"group_id": group_id},
     )
-    return [LiveUnit(**(row._asdict() | {"places": places_of(row.places)})) for row in rows]
+    return [
+        LiveUnit(**(row._asdict() | {"places": places_of(row.places), "dropping": tuple(row.dropping)}))
+        for row in rows
+    ]
 
 
 def get_past(conn: Connection, group_id: int) -> Past:

@@ -18,7 +18,7 @@ from service.store.places import places_of
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnitRow:
     """A row of `units` with its live attempt, or the attempt that it ended with. `generation` None
-    and no `places` while it waits."""
+    and no `places` while it waits. `adding` and `dropping`: members that come or go while it runs."""
 
     id: int
     first_index: int
@@ -32,12 +32,15 @@ class UnitRow:
     message: str | None
     generation: int | None
     places: tuple[Place, ...]
+    adding: tuple[int, ...] = ()
+    dropping: tuple[int, ...] = ()
 
 
 _UNITS = """
 SELECT u.id, u.first_index, u.last_index, u.status, u.attempt, u.is_held, u.admitted_at, u.ended_at,
   u.cause, u.message, coalesce(a.generation, c.generation) AS generation,
-  coalesce(a.places, c.places, '[]'::jsonb) AS places
+  coalesce(a.places, c.places, '[]'::jsonb) AS places,
+  coalesce(a.adding, '{}') AS adding, coalesce(a.dropping, '{}') AS dropping
 FROM units u
 LEFT JOIN attempts a ON a.unit_id = u.id
 LEFT JOIN closed_attempts c ON c.unit_id = u.id AND c.attempt = u.attempt AND u.ended_at IS NOT NULL
@@ -95,4 +98,10 @@ def find_newest_run(conn: Connection, unit_id: int, *, attempt: int | None = Non
 
 
 def _unit_row(row: Row[Any]) -> UnitRow:
-    return UnitRow(**(row._asdict() | {"status": Status(row.status), "places": places_of(row.places)}))
+    changed = {
+        "status": Status(row.status),
+        "places": places_of(row.places),
+        "adding": tuple(row.adding),
+        "dropping": tuple(row.dropping),
+    }
+    return UnitRow(**(row._asdict() | changed))

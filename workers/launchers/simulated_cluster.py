@@ -23,14 +23,14 @@ from workers.launchers.base import (
     NodeReport,
     Outcome,
 )
-from workers.launchers.simulated_journal import Journal, MemberTombstone, SimulatedMember, Tombstone
+from workers.launchers.simulated_journal import Journal, SimulatedMember
 from workers.launchers.simulated_members import MemberTable
 from workers.launchers.simulated_program import CannotExecute, program_of
 from workers.launchers.simulated_records import Records
+from workers.launchers.simulated_tombstones import Tombstones
 
 _SIGTERM_CODE, _SIGKILL_CODE = 128 + 15, 128 + 9
 _OLDEST_CLAIM = timedelta(hours=1)
-_TOMBSTONE_AGE = timedelta(days=7)
 
 
 class Exit(StrEnum):
@@ -74,13 +74,10 @@ class SimulatedCluster:
         self._unreachable: set[str] = set()
         self._behaviours: dict[str, Behaviour] = {}
         self._members = MemberTable()
-        self._tombstones: dict[tuple[str, int], Tombstone] = {}
+        self._tombstones = Tombstones()
         self._due: list[tuple[datetime, tuple[int, int, int, int]]] = []
         self._wakes: list[Callable[[], None]] = []
         self._keeps_records = keeps_records
-        self._new_tombstones: list[Tombstone] = []
-        self._closed_members: dict[tuple[str, MemberKey], MemberTombstone] = {}
-        self._newly_closed: list[MemberTombstone] = []
         self._journal = Journal(journal) if journal is not None else None
         self.records = Records()
         if self._journal is not None:
@@ -243,11 +240,9 @@ class SimulatedCluster:
     def _launch(self, pool: str, launch: MemberLaunch, *, now: datetime) -> LaunchResult:
         """1. Closed. 2. Known. 3. Refused. 4. Started (X2, X6, X7)."""
         key = launch.key
-        if self._is_closed(pool, key.of):
-            return LaunchResult(key=key, outcome=Outcome.REFUSED, message="this generation is closed")
-        closed = self._closed_members.get((pool, key))
-        if closed is not None and launch.revision <= closed.revision:
-            return LaunchResult(key=key, outcome=Outcome.REFUSED, message="this member is closed")
+        closed = self._tombstones.refusal_of(pool, launch)
+        if closed is not None:
+            return LaunchResult(key=key, outcome=Outcome.REFUSED, message=closed)
         known = self._members.find(_tuple(key))
         if known is not None:
             is_same = (known.node, known.devices) == (launch.node, tuple(launch.devices))
@@ -304,17 +299,7 @@ class SimulatedCluster:
             heapq.heappush(self._due, (member.kill_at, member.key))
 
     def _close(self, pool: str, key: GenerationKey, *, now: datetime) -> CloseResult:
-        old = self._tombstones.get((pool, key.unit_id))
-        if old is None or (old.attempt, old.generation) < (key.attempt, key.generation):
-            tombstone = Tombstone(
-                pool=pool,
-                unit_id=key.unit_id,
-                attempt=key.attempt,
-                generation=key.generation,
-                closed_at=now,
-            )
-            self._tombstones[pool, key.unit_id] = tombstone
-            self._new_tombstones.append(tombstone)
+        self._tombstones.close(pool, key, now=now)
         survivors = []
         for member in [one for one in self._members.of_unit(pool, key.unit_id) if one.is_live]:
             if (member.attempt, member.generation) > (key.attempt, key.generation):
@@ -329,11 +314,7 @@ class SimulatedCluster:
 
     def _close_member(self, pool: str, closing: MemberClosing, *, now: datetime) -> bool:
         key = closing.key
-        old = self._closed_members.get((pool, key))
-        if old is None or old.revision < closing.revision:
-            closed = MemberTombstone(pool, *key, revision=closing.revision, closed_at=now)
-            self._closed_members[pool, key] = closed
-            self._newly_closed.append(closed)
+        self._tombstones.close_member(pool, closing, now=now)
         member = self._members.find(_tuple(key))
         if member is None:
             return True
@@ -364,13 +345,6 @@ class SimulatedCluster:
                 self._gone(member, at=at, exit_code=_SIGKILL_CODE if is_kill else member.exit_code)
         return now
 
-    def _is_closed(self, pool: str, key: GenerationKey) -> bool:
-        tombstone = self._tombstones.get((pool, key.unit_id))
-        return tombstone is not None and (key.attempt, key.generation) <= (
-            tombstone.attempt,
-            tombstone.generation,
-        )
-
     def _behaviour(self, group: str) -> Behaviour:
         return self._behaviours.get(group) or Behaviour()
 
@@ -381,17 +355,14 @@ class SimulatedCluster:
 
     def _save(self) -> None:
         changed, forgotten = self._members.take_changes()
-        tombstones, self._new_tombstones = self._new_tombstones, []
-        closed, self._newly_closed = self._newly_closed, []
+        tombstones, closed = self._tombstones.take_new()
         if self._journal is not None and (changed or tombstones or closed or forgotten):
             self._journal.save(
                 members=changed, tombstones=tombstones, closed_members=closed, forgotten=forgotten
             )
 
     def _load(self, journal: Journal) -> None:
-        journal.drop_tombstones(before=self._clock.now() - _TOMBSTONE_AGE)
-        self._tombstones = {(one.pool, one.unit_id): one for one in journal.tombstones()}
-        self._closed_members = {(one.pool, MemberKey(*one.key)): one for one in journal.closed_members()}
+        self._tombstones.load(journal, self._clock.now())
         for member in journal.members():
             self._members.add(member)
             if member.is_live:

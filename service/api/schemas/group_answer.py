@@ -87,7 +87,8 @@ class GroupAnswer(AnswerStruct, frozen=True, kw_only=True):
     position: int | None
     wanted_members: int
     wanted_gpus: int
-    #: Members that have a place now: between `min_count` and `count` of an elastic group.
+    #: Members that have a place now: between `min_count` and `count` of an elastic group. Those that it is
+    #: giving up hold theirs until they have stopped, and are not counted.
     present_members: int
     succeeded_members: int
     attempt: int | None
@@ -176,7 +177,7 @@ def group_answer(detail: GroupDetail, position: int | None) -> GroupAnswer:
         position=position,
         wanted_members=group.member_count,
         wanted_gpus=wanted(detail.shape).gpus,
-        present_members=sum(len(unit.places) for unit in detail.live),
+        present_members=sum(len(unit.present) for unit in detail.live),
         succeeded_members=detail.succeeded_members,
         attempt=units.attempt if group.is_gang else None,
         generation=_generation(detail) if group.is_gang else None,

@@ -9,6 +9,8 @@ import pytest
 
 from service.admission.plan import Resize
 from service.domain.node import Place
+from service.domain.principal import KeyRole, Principal
+from service.operations.read_members import list_members
 from service.store.begin import own_begin
 from service.store.places import places_of
 from service.store.resizes import read_resized, write_resizes
@@ -63,6 +65,14 @@ def live(site: Site, name: str = "g1") -> list[int]:
     return sorted(key.member for key in site.cluster.live_members(name))
 
 
+def listed(site: Site, unit: Unit) -> dict[int, str]:
+    """Members as their owner sees them, with their status."""
+    [row] = site.rows("SELECT public_id FROM groups WHERE id = :id", id=unit.group_id)
+    owner = Principal(user="alice", tenant="t", role=KeyRole.USER)
+    page = list_members(site.engine, row.public_id, principal=owner)
+    return {member.member: member.status.value for member in page.members}
+
+
 def test_what_is_added_is_launched_beside_what_runs(site: Site) -> None:
     unit = running(site)
     assert resize(site, unit, devices=(0, 1))
@@ -102,6 +112,7 @@ def test_what_is_given_up_is_held_until_its_members_are_gone(site: Site) -> None
     site.restart()
     site.pass_at(24)
     assert (site.held(unit), live(site), site.status(unit)) == (4, [0, 1, 2, 3], "Running")
+    assert listed(site, unit) == {0: "Running", 1: "Running", 2: "Evicting", 3: "Evicting"}
     site.pass_at(26)
     attempt = site.attempt(unit)
     assert (site.held(unit), live(site), site.status(unit)) == (2, [0, 1], "Running")
