@@ -78,7 +78,7 @@ def _rows(entries: list[UsageEntry]) -> list[list[Cell]]:
 
 
 def _hours(hours: float) -> str:
-    return f"{hours:,.2f}" if hours >= _LEAST else "-"
+    return f"{hours:.2f}" if hours >= _LEAST else "-"
 
 
 def _told(found: Usage, shown: list[UsageEntry]) -> str:
