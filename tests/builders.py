@@ -29,7 +29,7 @@ from service.admission.world import (
 from service.domain.queue import Order, QueuePolicy, Quota, Stop
 from service.domain.reasons import Code, family
 from service.domain.resources import Resources
-from service.domain.shape import RoleShape, Scheduling, Shape, Sizing
+from service.domain.shape import RoleShape, Scheduling, Shape, Sizing, Slice
 from service.domain.unit import unit_id
 
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -132,6 +132,7 @@ def role(
     models: Sequence[str] = (),
     min_gpu_memory_gib: int = 0,
     labels: Mapping[str, str] | None = None,
+    slices: tuple[str, int] | None = None,
 ) -> RoleShape:
     """`count` members, or down to `least` of an elastic gang; each asks for 1 CPU and 1 GiB for each of its
     GPUs, at least 1."""
@@ -148,6 +149,7 @@ def role(
         models=tuple(models),
         min_gpu_memory_mib=min_gpu_memory_gib * GIB,
         node_labels=tuple(sorted((labels or {}).items())),
+        slice=None if slices is None else Slice(level=slices[0], size=slices[1]),
     )
 
 

@@ -7,7 +7,7 @@ an explanation reads sums instead of adding them up.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from service.admission.filters import Filter
 from service.admission.node_state import NodeState
@@ -132,6 +132,7 @@ class Field:
     no `grown` of its fields has moved, and what fits still does while no `shrunk` has."""
 
     __slots__ = (
+        "_inner",
         "_listed",
         "_rooms",
         "filters",
@@ -157,6 +158,7 @@ class Field:
         self.unavailable: dict[int, str] = {}
         #: Stocks that have changed since `with_room` was asked last.
         self.moved: set[Stock] = set()
+        self._inner: dict[tuple[int | str, ...], list[Stock]] = {}
         self._rooms: list[_Room] = []
         self._listed: dict[Domain, _Room] = {}
 
@@ -166,7 +168,11 @@ class Field:
         eligible = frozenset().union(*(each.devices_of(state.kinds) for each in allowing))
         if not eligible and all(each.has_gpus for each in allowing):
             return
-        stock = self.stocks.setdefault(domain, Stock(domain))
+        stock = self.stocks.get(domain)
+        if stock is None:
+            stock = self.stocks[domain] = Stock(domain)
+            for length in range(1, len(domain) + 1):
+                self._inner.setdefault(domain[:length], []).append(stock)
         devices = tuple(index for index in state.device_order if index in eligible)
         membership = Membership(self, state, stock, devices)
         self.members[state.node.id] = membership
@@ -186,6 +192,10 @@ class Field:
         self._list_rooms()
         for index in range(bisect_left(self._rooms, (gpus,)), len(self._rooms)):
             yield self.stocks[self._rooms[index][2]]
+
+    def within(self, domain: Domain) -> Sequence[Stock]:
+        """Stocks of the domains that lie in this one of a wider level, or are it."""
+        return self._inner.get(domain, ())
 
     def _list_rooms(self) -> None:
         for stock in self.moved:

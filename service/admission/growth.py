@@ -203,7 +203,8 @@ class _Seats:
             if is_free and scratch.seats(role, membership, 1):
                 scratch.take(role, model, membership, 1)
                 return True
-        return bool(pack(role, choice, stock=own[0].stock, scratch=scratch, want=1))
+        field, stock = role.fields[choice], own[0].stock
+        return bool(pack(role, choice, field=field, stock=stock, scratch=scratch, want=1))
 
     def _model_of(self, place: Place) -> str:
         state = self._world.capacity.nodes.get(place.node_id)

@@ -13,13 +13,14 @@ from service.admission.query import RoleQuery
 from service.admission.scratch import Scratch
 
 
-def pack(role: RoleQuery, choice: int, *, stock: Stock, scratch: Scratch, want: int) -> int:
+def pack(role: RoleQuery, choice: int, *, field: Field, stock: Stock, scratch: Scratch, want: int) -> int:
     """Seat up to `want` members of a gang on as few nodes as possible: first beside its other
     roles, then on the roomiest nodes, the rest on the node that it fills best.
 
-    `choice` is the model's position in `role.models`. Returns how many members were seated.
+    `choice` is the model's position in `role.models`, `field` the one that the stock is of. Returns how
+    many members were seated.
     """
-    field, model = role.fields[choice], role.models[choice]
+    model = role.models[choice]
     want = scratch.bound(role, model, want)
     left = want
     for membership in _touched(field, stock, scratch):

@@ -16,10 +16,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, product
 
 from service.admission.capacity import Capacity
-from service.admission.packing import pack, pour
+from service.admission.packing import pour
 from service.admission.query import RoleQuery, ShapeQuery
 from service.admission.scratch import Scratch, Share
 from service.admission.search import Search
+from service.admission.slices import pack_in_domain
 from service.admission.topology import Domain, Rung
 
 #: Choices of one model for each role that are tried before models are mixed.
@@ -139,9 +140,8 @@ def _pack_all(
     scratch: Scratch,
 ) -> bool:
     for index in order:
-        role = query.roles[index]
-        stock = role.fields[choice[index]].stocks[domain]
-        if pack(role, choice[index], stock=stock, scratch=scratch, want=role.count) < role.count:
+        role, model = query.roles[index], choice[index]
+        if pack_in_domain(role, model, domain=domain, scratch=scratch, want=role.count) < role.count:
             return False
     return True
 
@@ -149,10 +149,8 @@ def _pack_all(
 def _pack_mixed(query: ShapeQuery, domain: Domain, scratch: Scratch) -> bool:
     for role in query.roles:
         left = role.count
-        for choice, field in enumerate(role.fields):
-            stock = field.stocks.get(domain)
-            if stock is not None and left:
-                left -= pack(role, choice, stock=stock, scratch=scratch, want=left)
+        for choice in range(len(role.models)):
+            left -= pack_in_domain(role, choice, domain=domain, scratch=scratch, want=left)
         if left:
             return False
     return True

@@ -9,7 +9,7 @@ from typing import Protocol
 
 from service.admission.field import Field
 from service.admission.filters import Filter, filter_of
-from service.admission.topology import Rung, ladder
+from service.admission.topology import Domain, Rung, ladder, lengths_at
 from service.admission.world import Pool
 from service.domain.resources import CPUS, MEMORY, Resources
 from service.domain.shape import RoleShape, Shape, Terms
@@ -28,6 +28,16 @@ class Fields(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Slices:
+    """Of a role in slices: their size, for each of its models the nodes by domain of their level, and how
+    long such a domain is, by pool that has the level."""
+
+    size: int
+    fields: tuple[Field, ...]
+    lengths: Mapping[int, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RoleQuery:
     """Members of one role; `whole` is what all of them ask for. `fields[i]` holds the nodes for
     `models[i]`, by domain of the required level; models in order of preference, (NO_MODEL,) for a
@@ -40,6 +50,18 @@ class RoleQuery:
     whole: Resources
     models: tuple[str, ...]
     fields: tuple[Field, ...]
+    slices: Slices | None = None
+
+    def is_sliced_in(self, domain: Domain) -> bool:
+        """Whether its slices have to be told apart in this domain: not if all of it lies in one of theirs."""
+        return self.slices is not None and len(domain) <= self.slices.lengths.get(domain[0], 0)
+
+    def has_slices_at(self, domain: Domain) -> bool:
+        """Whether a domain that is narrower than those of slices lies in one of these."""
+        if self.slices is None:
+            return True
+        length = self.slices.lengths.get(domain[0])
+        return length is not None and domain[length - 1] != ""
 
     def sized(self, count: int) -> RoleQuery:
         return replace(self, count=count, whole=self.requests.times(count))
@@ -128,6 +150,7 @@ def compile_query(capacity: Fields, shape: Shape) -> ShapeQuery:
     )
     checks = _checks(capacity, shape)
     fields = {id(field): field for role in roles for field in role.fields}
+    fields |= {id(field): field for role in roles if role.slices for field in role.slices.fields}
     fields |= {id(check.field): check.field for check in checks}
     return ShapeQuery(
         shape=shape,
@@ -153,6 +176,13 @@ def _most(shape: Shape, roles: Iterable[RoleQuery]) -> dict[str, int]:
 
 def _role_query(capacity: Fields, position: int, role: RoleShape, shape: Shape) -> RoleQuery:
     filter_ = filter_of(role, shape.terms)
+
+    def fields(level: str | None) -> tuple[Field, ...]:
+        return tuple(
+            capacity.field((filter_ if model == NO_MODEL else filter_.for_model(model),), level)
+            for model in models
+        )
+
     models = _models_of(capacity, role, filter_=filter_, terms=shape.terms)
     count = role.count if shape.is_gang else 1
     return RoleQuery(
@@ -161,9 +191,13 @@ def _role_query(capacity: Fields, position: int, role: RoleShape, shape: Shape) 
         requests=role.requests,
         whole=role.requests.times(count),
         models=models,
-        fields=tuple(
-            capacity.field((filter_ if model == NO_MODEL else filter_.for_model(model),), shape.required)
-            for model in models
+        fields=fields(shape.required),
+        slices=None
+        if role.slice is None
+        else Slices(
+            size=role.slice.size,
+            fields=fields(role.slice.level),
+            lengths=lengths_at(capacity.pools, role.slice.level),
         ),
     )
 

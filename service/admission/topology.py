@@ -64,6 +64,11 @@ def ladder(pools: Mapping[int, Pool], preferred: str | None, required: str | Non
     return tuple(Rung(level, inside) for (_, level), inside in sorted(rungs.items()))
 
 
+def lengths_at(pools: Mapping[int, Pool], level: str) -> dict[int, int]:
+    """How many parts a domain of the level has, by pool that has the level."""
+    return {pool.id: pool.levels.index(level) + 2 for pool in pools.values() if level in pool.levels}
+
+
 def _levels_of(node: Node, pools: Mapping[int, Pool]) -> tuple[str, ...]:
     pool = pools.get(node.pool_id)
     return pool.levels if pool is not None else _HOST_ONLY

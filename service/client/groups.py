@@ -67,6 +67,13 @@ class Gpu(Struct, frozen=True, kw_only=True):
     min_memory_gib: int
 
 
+class Slice(Struct, frozen=True, kw_only=True):
+    """Each `size` neighbours in rank lie in one domain of `level`."""
+
+    level: str
+    size: int
+
+
 class Role(Struct, frozen=True, kw_only=True):
     """`env` with sensitive values masked, `secrets` as names only."""
 
@@ -76,6 +83,7 @@ class Role(Struct, frozen=True, kw_only=True):
     requests: Requests
     gpu: Gpu
     node_labels: dict[str, str]
+    slice: Slice | None
     command: list[str]
     workdir: str | None
     image: str | None

@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from service.domain.dependency import Dependency
 from service.domain.resources import Resources
-from service.domain.shape import RoleShape, Scheduling, Shape, Sizing
+from service.domain.shape import RoleShape, Scheduling, Shape, Sizing, Slice
 
 
 class OnMemberLoss(StrEnum):
@@ -31,6 +31,7 @@ class Role:
     models: tuple[str, ...] = ()
     min_gpu_memory_gib: int = 0
     node_labels: Mapping[str, str] = field(default_factory=dict)
+    slice: Slice | None = None
     command: tuple[str, ...] = ()
     workdir: str | None = None
     image: str | None = None
@@ -46,6 +47,7 @@ class Role:
             models=self.models,
             min_gpu_memory_mib=self.min_gpu_memory_gib * 1024,
             node_labels=tuple(sorted(self.node_labels.items())),
+            slice=self.slice,
         )
 
 

@@ -46,7 +46,15 @@ def broken_placement_rules(spec: GroupSpec, pools: Collection[Sequence[str]]) ->
     known = {level for pool in pools for level in pool}
     if not known:
         return ()
-    asked = {"topology.required": spec.topology_required, "topology.preferred": spec.topology_preferred}
+    asked = {
+        "topology.required": spec.topology_required,
+        "topology.preferred": spec.topology_preferred,
+        **{
+            f"roles[{position}].slice.level": role.slice.level
+            for position, role in enumerate(spec.roles)
+            if role.slice is not None
+        },
+    }
     unknown = {field: level for field, level in asked.items() if level is not None and level not in known}
     named = ", ".join(sorted(known))
     errors = tuple(
@@ -109,6 +117,7 @@ def _role_rules(spec: GroupSpec) -> Iterator[FieldError]:
         if names.get(role.name, 1) > 1:
             yield FieldError(f"{path}.name", f"two roles are named {role.name!r}")
         yield from _count_rules(role, path, is_elastic=spec.elastic is not None)
+        yield from _slice_rules(role, path)
         yield from _gpu_rules(role, path)
         yield from _workdir_rules(role, path)
         yield from _variable_rules(role, path)
@@ -134,6 +143,16 @@ def _elastic_rules(spec: GroupSpec) -> Iterator[FieldError]:
         return
     if all(role.min_count in (None, role.count) for role in spec.roles):
         yield FieldError("elastic", "no role has a min_count below its count, so there is no other size")
+
+
+def _slice_rules(role: Role, path: str) -> Iterator[FieldError]:
+    if role.slice is None:
+        return
+    size = role.slice.size
+    if role.count % size:
+        yield FieldError(f"{path}.slice.size", f"count ({role.count}) is not a multiple of size ({size})")
+    if role.min_count is not None and role.min_count < role.count:
+        yield FieldError(f"{path}.slice", "a role in slices has one size: min_count is its count")
 
 
 def _gpu_rules(role: Role, path: str) -> Iterator[FieldError]:
@@ -171,6 +190,10 @@ def _independent_rules(spec: GroupSpec) -> Iterator[FieldError]:
         if level is not None:
             yield FieldError(f"topology.{name}", "members of an independent group are placed one by one")
     for position, role in enumerate(spec.roles):
+        if role.slice is not None:
+            yield FieldError(
+                f"roles[{position}].slice", "members of an independent group are placed one by one"
+            )
         if role.min_count is not None:
             yield FieldError(
                 f"roles[{position}].min_count", "members of an independent group do not wait for each other"

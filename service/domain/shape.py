@@ -30,6 +30,15 @@ class Scheduling(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Slice:
+    """Each `size` members that follow each other in number lie in one domain of the topology level. The
+    count of the role is a multiple of it, and fixed."""
+
+    level: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RoleShape:
     """Members of one role, for the planner. `models` in order of preference, empty for any.
 
@@ -44,6 +53,7 @@ class RoleShape:
     models: tuple[str, ...] = ()
     min_gpu_memory_mib: int = 0
     node_labels: tuple[tuple[str, str], ...] = ()
+    slice: Slice | None = None
 
     def whole(self) -> Resources:
         """What all its members ask for."""

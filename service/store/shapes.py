@@ -55,6 +55,9 @@ def _body(shape: Shape) -> dict[str, Any]:
     for field in _LATER:
         if body[field] is None:
             del body[field]
+    for role in body["roles"]:
+        if role["slice"] is None:
+            del role["slice"]
     return body
 
 

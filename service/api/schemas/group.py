@@ -50,6 +50,14 @@ class GpuRequest(RequestStruct, frozen=True, kw_only=True):
     min_memory_gib: Annotated[int, Meta(ge=0, le=65_536)] = 0
 
 
+class SliceRequest(RequestStruct, frozen=True, kw_only=True):
+    """Each `size` members that follow each other in rank lie in one domain of `level`, such as an NVLink
+    island. The count of the role is a multiple of the size."""
+
+    level: Line
+    size: Count
+
+
 class RoleRequest(RequestStruct, frozen=True, kw_only=True):
     """Members of one shape. `workdir` is an absolute path. `env` and `secrets` may not name what a
     member gets from Muster: `MUSTER_...`, `RANK`, `WORLD_SIZE`, `LOCAL_RANK`, `MASTER_ADDR`, `MASTER_PORT`,
@@ -61,6 +69,7 @@ class RoleRequest(RequestStruct, frozen=True, kw_only=True):
     requests: RequestsRequest = RequestsRequest()
     gpu: GpuRequest | None = None
     node_labels: Labels = field(default_factory=dict)
+    slice: SliceRequest | None = None
     command: Command = field(default_factory=list)
     workdir: Path | None = None
     image: Path | None = None
@@ -126,6 +135,7 @@ class GroupRequest(RequestStruct, frozen=True, kw_only=True):
     memory_gib: MemoryGib | None = None
     gpu: GpuRequest | None = None
     node_labels: Labels | None = None
+    slice: SliceRequest | None = None
     command: Command | None = None
     workdir: Path | None = None
     image: Path | None = None

@@ -22,9 +22,10 @@ from service.domain.dependency import Dependency
 from service.domain.errors import FieldError, InvalidRequest, UnsupportedField
 from service.domain.group import Elastic, GroupSpec, OnMemberLoss, Recovery, Role
 from service.domain.resources import Resources
+from service.domain.shape import Slice
 
 #: Fields of a role that the short form has at the top level, under their own names.
-_OF_A_ROLE = ("gpu", "node_labels", "command", "workdir", "image", "env", "secrets", "ready")
+_OF_A_ROLE = ("gpu", "node_labels", "slice", "command", "workdir", "image", "env", "secrets", "ready")
 _OF_REQUESTS = ("gpus", "cpus", "memory_gib")
 _YEARS = (1970, 2999)
 _LOSSES = frozenset(loss.value for loss in OnMemberLoss)
@@ -137,6 +138,7 @@ def _role(role: RoleRequest) -> Role:
         models=tuple(role.gpu.models) if role.gpu else (),
         min_gpu_memory_gib=role.gpu.min_memory_gib if role.gpu else 0,
         node_labels=role.node_labels,
+        slice=Slice(level=role.slice.level, size=role.slice.size) if role.slice else None,
         command=tuple(role.command),
         workdir=role.workdir,
         image=role.image,

@@ -19,6 +19,11 @@ class GpuAnswer(AnswerStruct, frozen=True, kw_only=True):
     min_memory_gib: int
 
 
+class SliceAnswer(AnswerStruct, frozen=True, kw_only=True):
+    level: str
+    size: int
+
+
 class RoleAnswer(AnswerStruct, frozen=True, kw_only=True):
     name: str
     count: int
@@ -26,6 +31,7 @@ class RoleAnswer(AnswerStruct, frozen=True, kw_only=True):
     requests: RequestsAnswer
     gpu: GpuAnswer
     node_labels: dict[str, str]
+    slice: SliceAnswer | None
     command: list[str]
     workdir: str | None
     image: str | None
@@ -52,6 +58,7 @@ def _role_answer(role: Role, *, masked: tuple[str, ...], secrets: tuple[str, ...
         ),
         gpu=GpuAnswer(models=list(role.models), min_memory_gib=role.min_gpu_memory_gib),
         node_labels=dict(role.node_labels),
+        slice=SliceAnswer(level=role.slice.level, size=role.slice.size) if role.slice else None,
         command=list(role.command),
         workdir=role.workdir,
         image=role.image,

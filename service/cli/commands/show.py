@@ -131,6 +131,7 @@ def _role(role: Role) -> str:
     needs = [" or ".join(role.gpu.models)] if role.gpu.models else []
     needs += [f"GPUs of {role.gpu.min_memory_gib} GiB"] if role.gpu.min_memory_gib else []
     needs += [f"{name}={value}" for name, value in role.node_labels.items()]
+    needs += [f"one {role.slice.level} for each {role.slice.size}"] if role.slice else []
     on = f" on {', '.join(needs)}" if needs else ""
     count = str(role.count) if role.min_count == role.count else f"{role.min_count} to {role.count}"
     return f"{count} × ({', '.join(amounts)}){on}: {' '.join(role.command)}"

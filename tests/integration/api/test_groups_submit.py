@@ -164,6 +164,11 @@ _BROKEN: list[tuple[dict[str, Any], set[str]]] = [
     ({"stall_timeout": "1m"}, {"stall_timeout"}),
     ({"preemptible": False}, {"preemptible"}),
     ({"scheduling": "independent", "topology": {"preferred": "rack"}}, {"topology.preferred"}),
+    (
+        {"scheduling": "independent", "roles": [ROLE | {"slice": {"level": "host", "size": 1}}]},
+        {"roles[0].slice"},
+    ),
+    ({"roles": [ROLE | {"slice": {"level": "host", "size": 17}}]}, {"roles[0].slice.size"}),
     ({"recovery": {"on_member_loss": "continue"}}, {"recovery.on_member_loss"}),
     ({"roles": [ROLE | {"ready": "reported"}]}, {"roles[0].ready"}),
     (
@@ -272,6 +277,8 @@ def test_a_group_too_large_as_a_whole_is_accepted(user: Client, cluster: Cluster
 
 def test_a_level_that_no_pool_has_is_refused_once_there_is_a_pool(user: Client, cluster: Cluster) -> None:
     for field in ("required", "preferred"):
+        answer = user.post("/v1/groups", json=SHORT | {"slice": {"level": "island", "size": 1}})
+        assert [error["field"] for error in answer.json()["errors"]] == ["slice.level"]
         answer = user.post("/v1/groups", json=SHORT | {"topology": {field: "island"}})
         assert [error["field"] for error in answer.json()["errors"]] == [f"topology.{field}"]
         assert user.post("/v1/groups", json=SHORT | {"topology": {field: "host"}}).status_code == 201

@@ -8,7 +8,7 @@ with enough memory each; and the models together stay within the caps.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import combinations
+from itertools import combinations, product
 
 from service.admission.world import Configuration, Node
 from service.domain.node import Place
@@ -25,7 +25,9 @@ def can_place(
     held: Iterable[tuple[Place, Resources]] = (),
     caps: Mapping[str, int] | None = None,
 ) -> bool:
-    return _fits_one_of(_domains(configuration, shape.required), shape, list(held), dict(caps or {}))
+    return _fits_one_of(
+        _domains(configuration, shape.required), shape, configuration, list(held), dict(caps or {})
+    )
 
 
 def finest_level(
@@ -45,7 +47,7 @@ def finest_level(
             [node for node in nodes if shape.required is None or shape.required in node.labels]
             for nodes in _domains(configuration, levels[index])
         ]
-        if _fits_one_of(domains, shape, list(held), dict(caps or {})):
+        if _fits_one_of(domains, shape, configuration, list(held), dict(caps or {})):
             return levels[index]
     return None
 
@@ -59,14 +61,41 @@ def domain_of(node: Node, configuration: Configuration, level: str) -> tuple[obj
 
 
 def _fits_one_of(
-    domains: list[list[Node]], shape: Shape, held: list[tuple[Place, Resources]], caps: dict[str, int]
+    domains: list[list[Node]],
+    shape: Shape,
+    configuration: Configuration,
+    held: list[tuple[Place, Resources]],
+    caps: dict[str, int],
 ) -> bool:
     members = [role for role in shape.roles for _ in range(role.count if shape.is_gang else 1)]
     for nodes in domains:
         free = tuple(_free(node, held) for node in nodes)
-        if _fits(members, nodes, free, caps, set()):
-            return True
+        for allowed in _choices_of_domains(shape, nodes, configuration):
+            if _fits(members, nodes, free, caps, set(), allowed):
+                return True
     return False
+
+
+def _choices_of_domains(
+    shape: Shape, nodes: list[Node], configuration: Configuration
+) -> Iterator[list[frozenset[int] | None]]:
+    """For each member the nodes that it may use: those of the domain that its slice was given; None: all."""
+    slots: list[list[frozenset[int] | None]] = []
+    sizes: list[int] = []
+    for role in shape.roles:
+        if role.slice is None:
+            slots.append([None])
+            sizes.append(role.count if shape.is_gang else 1)
+            continue
+        domains: dict[tuple[object, ...], set[int]] = {}
+        for node in nodes:
+            domain = domain_of(node, configuration, role.slice.level)
+            if domain is not None:
+                domains.setdefault(domain, set()).add(node.id)
+        slots.extend([[frozenset(ids) for ids in domains.values()]] * (role.count // role.slice.size))
+        sizes.extend([role.slice.size] * (role.count // role.slice.size))
+    for chosen in product(*slots):
+        yield [ids for ids, size in zip(chosen, sizes, strict=True) for _ in range(size)]
 
 
 def _domains(configuration: Configuration, level: str | None) -> list[list[Node]]:
@@ -101,6 +130,7 @@ def _fits(
     free: tuple[Free, ...],
     caps: dict[str, int],
     failed: set[tuple[object, ...]],
+    allowed: list[frozenset[int] | None],
 ) -> bool:
     if not members:
         return True
@@ -111,6 +141,8 @@ def _fits(
     for position, node in enumerate(nodes):
         if any(node.labels.get(label) != value for label, value in role.node_labels):
             continue
+        if (ids := allowed[-len(members)]) is not None and node.id not in ids:
+            continue
         for model, left in _seats(role, free[position]):
             room = dict(caps)
             if model in room:
@@ -118,7 +150,7 @@ def _fits(
                 if room[model] < 0:
                     continue
             after = (*free[:position], left, *free[position + 1 :])
-            if _fits(rest, nodes, after, room, failed):
+            if _fits(rest, nodes, after, room, failed, allowed):
                 return True
     failed.add(state)
     return False

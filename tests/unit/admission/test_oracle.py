@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 
@@ -12,7 +13,7 @@ from service.admission.resident import World
 from service.admission.world import Changes, Configuration, Node
 from service.domain.node import Place
 from service.domain.resources import CPUS, MEMORY, Resources
-from service.domain.shape import RoleShape, Shape
+from service.domain.shape import RoleShape, Shape, Slice
 from tests.builders import NOW, Group, configuration, gang, independent, node, queue, role, submitted
 from tests.unit.admission import oracle
 from tests.unit.admission.quota_reference import Reference
@@ -57,6 +58,25 @@ def _role(rng: random.Random, name: str) -> RoleShape:
     )
 
 
+def _sliced(rng: random.Random, plain: RoleShape) -> RoleShape:
+    if plain.count == 1 or rng.random() > 0.3:
+        return plain
+    size = rng.choice([size for size in (1, 2, 3) if plain.count % size == 0])
+    return replace(plain, slice=Slice(level=rng.choice(("zone", "rack", "host")), size=size))
+
+
+def _slices_lie_together(places: Iterable[Place], head: Group, config: Configuration) -> None:
+    """Each slice of neighbours in rank in one domain of its level."""
+    by_role: dict[int, list[Place]] = {}
+    for place in sorted(places, key=lambda place: place.member):
+        by_role.setdefault(place.role, []).append(place)
+    for position, asked in enumerate(head.shape.roles):
+        if asked.slice is not None:
+            own = by_role[position]
+            for first in range(0, len(own), asked.slice.size):
+                _lies_in_one(own[first : first + asked.slice.size], config, asked.slice.level)
+
+
 def _configuration(rng: random.Random) -> Configuration:
     nodes = [_node(rng, number) for number in range(1, rng.randint(3, 6))]
     nominal = {"ma": rng.randint(0, 6), "mb": rng.randint(0, 6)} if rng.random() < 0.4 else None
@@ -68,7 +88,7 @@ def _configuration(rng: random.Random) -> Configuration:
 def _group(rng: random.Random, group_id: int, queue_id: int, priority: int = 0) -> Group:
     if rng.random() < 0.15:
         return independent(group_id, _role(rng, "each"), queue_id=queue_id, priority=priority)
-    roles = [_role(rng, f"r{number}") for number in range(rng.choice((1, 1, 2, 2, 3)))]
+    roles = [_sliced(rng, _role(rng, f"r{number}")) for number in range(rng.choice((1, 1, 2, 2, 3)))]
     required = rng.choice((None, None, None, None, "zone", "rack", "host"))
     preferred = rng.choice((None, "rack", "host"))
     return gang(
@@ -118,6 +138,8 @@ def test_the_head_is_placed_whenever_there_is_a_place(batch: int) -> None:
         bounds = {model: cap for model, cap in caps.items() if cap is not None}
         expected = _is_within_quota(head.shape, config) and oracle.can_place(head.shape, config, held, bounds)
         assert bool(plan.admissions) == expected, f"case {case}: {head.shape}"
+        if head.shape.is_gang and expected:
+            _slices_lie_together(plan.admissions[0].places, head, config)
         if head.shape.preferred is not None and expected:
             level = oracle.finest_level(head.shape, config, held, bounds)
             _lies_in_one(plan.admissions[0].places, config, level)

@@ -139,6 +139,34 @@ _BUSY = {"models": ["mx"]}
             {"n3": 4, "n4": 4},
         ),
         (
+            "each slice in one rack, though racks hold no whole number of nodes",
+            _racks("r1", "r1", "r1", "r2", "r2", "r2"),
+            None,
+            gang(2, role(4, 4, slices=("rack", 2))),
+            {"n2": 4, "n3": 4, "n5": 4, "n6": 4},
+        ),
+        (
+            "the tightest domain for the last slices",
+            _racks("r1", "r1", "r2", "r3", "r3", "r3", "r3"),
+            None,
+            gang(2, role(2, 4, slices=("rack", 2))),
+            {"n1": 4, "n2": 4},
+        ),
+        (
+            "a slice spans nodes of its rack, other roles go anywhere",
+            _racks("r1", "r2", "r1", gpus=2),
+            None,
+            gang(2, role(4, 1, slices=("rack", 4)), role(2, 1, name="other")),
+            {"n1": 2, "n2": 2, "n3": 2},
+        ),
+        (
+            "slices within the preferred rack",
+            _racks("r1", "r2", "r2", "r1", "r1"),
+            gang(1, role(1, 1, labels={"host": "n1"})),
+            gang(2, role(4, 2, slices=("host", 2)), preferred="rack"),
+            {"n2": 4, "n3": 4},
+        ),
+        (
             "the tightest pool that holds it",
             [node(1, 8, pool=1), node(2, 8, pool=1), node(3, 8, pool=2)],
             None,
@@ -253,6 +281,24 @@ def test_neighbours_in_rank_sit_on_one_node() -> None:
     assert [place.devices for place in admission.places] == [(0,), (1,), (2,), (3,)] * 2
     assert admission.usage == {"mx": 8, "cpus": 8000, "memory": 8192}
     assert admission.cpus_milli_by_node == {1: 4000, 2: 4000}
+
+
+def test_a_slice_that_no_domain_holds_keeps_the_gang_out() -> None:
+    at = site(_racks("r1", "r2"), [queue()], gang(1, role(2, 4, slices=("rack", 2))), levels=("rack", "host"))
+    at.cycle()
+    assert at.running() == {}
+    assert at.codes(1) == [Code.NEVER_FITS]
+
+
+def test_neighbours_in_rank_lie_in_one_rack_and_slices_are_whole() -> None:
+    at = site(
+        _racks("r1", "r2", "r1", "r2"),
+        [queue()],
+        gang(1, role(8, 2, slices=("rack", 4))),
+        levels=("rack", "host"),
+    )
+    (admission,) = at.cycle().admissions
+    assert [place.node_id for place in admission.places] == [1, 1, 3, 3, 2, 2, 4, 4]
 
 
 @pytest.mark.parametrize("queues", [[queue(nominal={"ma": 0, "mb": 4})], [queue(limit={"ma": 3})]])
