@@ -93,6 +93,7 @@ def test_every_field_comes_back(user: Client) -> None:
         "requests": {"gpus": 1, "cpus": 8, "memory_gib": 64},
         "gpu": {"models": ["H100-80GB"], "min_memory_gib": 80},
         "node_labels": {"zone": "a"},
+        "slice": None,
         "command": ["python", "train.py"],
         "workdir": "/data/run1",
         "image": "registry/image:1",
