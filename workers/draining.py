@@ -12,7 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from service import jobs
 from service.clock import Clock
-from service.operations.delete_queue import Emptied, empty_queues
+from service.operations.delete_queue import empty_queues
 from service.points import reach
 
 _log = structlog.get_logger(__name__)
@@ -54,14 +54,8 @@ class Draining:
             return False
         if any(each.has_changed for each in done):
             reach("ticker.queue-emptied")
-            self._ring(done)
+            # A ring that is lost costs one tick, like any other.
+            with suppress(redis.RedisError):
+                jobs.wake_cycles(self._client)
+                reach("ticker.cycle-woken")
         return any(each.has_more for each in done)
-
-    def _ring(self, done: list[Emptied]) -> None:
-        # A ring that is lost costs one tick, like any other.
-        with suppress(redis.RedisError):
-            jobs.wake_cycles(self._client)
-            reach("ticker.cycle-woken")
-            if pool_ids := frozenset().union(*(each.pool_ids for each in done)):
-                jobs.ring_all_dispatchers(self._client, sorted(pool_ids))
-                reach("ticker.dispatchers-rung")

@@ -36,7 +36,6 @@ class Emptied:
 
     has_changed: bool
     has_more: bool
-    pool_ids: frozenset[int] = frozenset()
 
 
 def delete_queue(engine: Engine, name: str, *, has_drain: bool, actor: str, now: datetime) -> frozenset[int]:
@@ -90,15 +89,11 @@ def _begin(conn: Connection, queue: QueueRecord, *, actor: str, now: datetime) -
 def _empty(engine: Engine, queue: QueueRecord, *, now: datetime) -> Emptied:
     def cancel(conn: Connection) -> Emptied:
         group_ids = store.list_waiting_groups(conn, queue.id, limit=MOST_GROUPS)
-        pool_ids: frozenset[int] = frozenset()
         for group_id in group_ids:
             units = lock_group_units(conn, group_id)
-            done = cancel_units(
-                conn, group_id, units=units, message=_message(queue.name), actor="muster", now=now
-            )
-            pool_ids |= done.pool_ids
-        has_more = len(group_ids) == MOST_GROUPS
-        return Emptied(has_changed=bool(group_ids), has_more=has_more, pool_ids=pool_ids)
+            # What holds places was told to stop when the drain began, so no dispatcher has to be rung.
+            cancel_units(conn, group_id, units=units, message=_message(queue.name), actor="muster", now=now)
+        return Emptied(has_changed=bool(group_ids), has_more=len(group_ids) == MOST_GROUPS)
 
     def finish(conn: Connection) -> bool:
         raise_config_version(conn)

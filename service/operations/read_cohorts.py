@@ -8,6 +8,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, Engine
 
+from service.admission.quota_nodes import QuotaNode
+from service.admission.quota_tree import QuotaTree
 from service.domain.errors import NotFound
 from service.domain.principal import Principal
 from service.operations.read_queues import may_see
@@ -15,29 +17,21 @@ from service.store import cohorts as store
 from service.store.cohorts import CohortRecord
 from service.store.queues import QueueRecord, list_queues
 from service.store.usage import used_by_queue
+from service.store.world_rows import read_tree
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CohortView:
     """A cohort. `cohorts` and `queues`: what is directly in it, as far as the key may know of it. By
     resource: `total` is its nominal quota and that of everything below it, `used` what all groups below it
-    hold."""
+    hold, `borrowed` what it takes from its parent beyond what it and its members lend."""
 
     cohort: CohortRecord
     cohorts: tuple[str, ...]
     queues: tuple[str, ...]
     total: Mapping[str, int]
     used: Mapping[str, int]
-
-    @property
-    def borrowed(self) -> dict[str, int]:
-        """What is used of all that it has, and more, so taken from its parent."""
-        above = {
-            resource: self.used[resource] - amount
-            for resource, amount in self.total.items()
-            if resource in self.used
-        }
-        return {resource: amount for resource, amount in above.items() if amount > 0}
+    borrowed: Mapping[str, int]
 
 
 def list_cohorts(engine: Engine, principal: Principal) -> tuple[CohortView, ...]:
@@ -65,22 +59,20 @@ class _Below:
         self._cohorts = store.list_cohorts(conn)
         self._queues = list_queues(conn)
         self._used = used_by_queue(conn)
+        self._tree = QuotaTree(read_tree(conn), self._used)
 
     def views(self, principal: Principal) -> tuple[CohortView, ...]:
         return tuple(self._view(cohort, principal) for cohort in self._cohorts)
 
     def _view(self, cohort: CohortRecord, principal: Principal) -> CohortView:
-        children = self._children(cohort.name)
-        cohorts, queues = self._all_below(cohort.name)
+        node = self._tree.cohorts.get(cohort.id)
         return CohortView(
             cohort=cohort,
-            cohorts=tuple(each.name for each in children),
+            cohorts=tuple(each.name for each in self._children(cohort.name)),
             queues=tuple(queue.name for queue in self._in(cohort.name) if may_see(principal, queue)),
-            total=_sum(
-                [each.settings.quota.nominal or {} for each in (cohort, *cohorts)]
-                + [queue.quota.nominal or {} for queue in queues]
-            ),
-            used=_sum(self._used.get(queue.id, {}) for queue in queues),
+            total={} if node is None else node.total,
+            used=_sum(self._used.get(queue.id, {}) for queue in self._all_below(cohort.name)),
+            borrowed={} if node is None else _borrowed(node),
         )
 
     def _children(self, name: str) -> list[CohortRecord]:
@@ -89,13 +81,16 @@ class _Below:
     def _in(self, name: str) -> list[QueueRecord]:
         return [queue for queue in self._queues if queue.settings.cohort == name]
 
-    def _all_below(self, name: str) -> tuple[list[CohortRecord], list[QueueRecord]]:
-        cohorts, queues = [], self._in(name)
-        for child in self._children(name):
-            inner, others = self._all_below(child.name)
-            cohorts += [child, *inner]
-            queues += others
-        return cohorts, queues
+    def _all_below(self, name: str) -> list[QueueRecord]:
+        inner = [queue for child in self._children(name) for queue in self._all_below(child.name)]
+        return self._in(name) + inner
+
+
+def _borrowed(node: QuotaNode) -> dict[str, int]:
+    if node.parent is None:
+        return {}
+    above = {resource: amount - node.subtree.get(resource, 0) for resource, amount in node.usage.items()}
+    return {resource: amount for resource, amount in above.items() if amount > 0}
 
 
 def _sum(amounts: Iterable[Mapping[str, int]]) -> dict[str, int]:

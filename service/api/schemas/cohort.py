@@ -39,8 +39,8 @@ class CohortPatch(RequestStruct, frozen=True, kw_only=True):
 
 class CohortAnswer(AnswerStruct, frozen=True, kw_only=True):
     """A cohort. `cohorts` and `queues`: what is directly in it. `total_quota`: its nominal quota and that of
-    everything below it; `used`: what all groups below it hold; `borrowed`: what of it is above
-    `total_quota`."""
+    everything below it; `used`: what all groups below it hold; `borrowed`: what of it is taken from the
+    parent."""
 
     name: str
     parent: str | None

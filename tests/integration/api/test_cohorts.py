@@ -9,6 +9,7 @@ from sqlalchemy import Engine, text
 
 from service.domain.principal import KeyRole
 from tests.integration.api.callers import Callers
+from tests.integration.api.cluster import Cluster
 
 Client = TestClient[Litestar]
 
@@ -114,6 +115,27 @@ def test_a_queue_leaves_its_cohort(site: Client) -> None:
     alone = site.patch("/v1/queues/research", json={"cohort": None} | {limit: {} for limit in limits})
     assert (alone.status_code, alone.json()["cohort"]) == (200, None)
     assert site.get("/v1/cohorts/lab").json()["queues"] == []
+
+
+def test_a_cohort_tells_what_it_uses_and_borrows(admin: Client, cluster: Cluster) -> None:
+    model = "H100-80GB"
+    for cohort in (
+        {"name": "org", "nominal_quota": {model: 2}},
+        {"name": "lab", "parent": "org"},
+    ):
+        assert admin.post("/v1/cohorts", json=cohort).status_code == 201
+    kept = {"name": "kept", "cohort": "lab", "nominal_quota": {model: 1}, "lending_limit": {model: 0}}
+    for queue in (kept, {"name": "q", "cohort": "lab", "nominal_quota": {model: 1}}):
+        assert admin.post("/v1/queues", json=queue).status_code == 201
+    group = {"name": "g", "queue": "q", "members": 3, "gpus": 1, "command": ["true"]}
+    assert admin.post("/v1/groups", json=group).status_code == 201
+    cluster.settle()
+    lab, org = admin.get("/v1/cohorts/lab").json(), admin.get("/v1/cohorts/org").json()
+    assert (lab["used"][model], lab["total_quota"]) == (3, {model: 2})
+    # What `kept` keeps for itself is not there for `q`: both of org are taken.
+    assert lab["borrowed"] == {model: 2}
+    assert (org["used"][model], org["total_quota"], org["borrowed"]) == (3, {model: 4}, {})
+    assert admin.get("/v1/queues/q").json()["borrowed"] == {model: 2}
 
 
 def test_a_name_is_taken_once(site: Client) -> None:

@@ -109,9 +109,7 @@ def test_a_missing_body_and_a_broken_one_say_so(admin: Client) -> None:
         assert [error["field"] for error in answer.json()["errors"]] == [""]
 
 
-@pytest.mark.parametrize(
-    "body", [b'{"name": NaN}', b'{"elastic": ' + b'{"a":' * 100_000, b'{"name": "\xff"}']
-)
+@pytest.mark.parametrize("body", [b'{"name": NaN}', b'{"name": "a",', b'{"name": "\xff"}'])
 def test_what_is_no_json_says_what_is_wrong_with_the_body(admin: Client, body: bytes) -> None:
     answer = admin.post("/v1/groups", content=body)
     assert answer.status_code == 400
