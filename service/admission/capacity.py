@@ -35,7 +35,8 @@ class Capacity:
         self.pools: Mapping[int, Pool] = configuration.pools
         nodes = sorted(configuration.nodes.values(), key=lambda node: path_of(node, self.pools))
         self.nodes = {
-            node.id: NodeState(node, rank=rank, is_ideal=is_ideal) for rank, node in enumerate(nodes)
+            node.id: NodeState(node, rank=rank, path=path_of(node, self.pools)[1], is_ideal=is_ideal)
+            for rank, node in enumerate(nodes)
         }
         self._fields: dict[tuple[tuple[Filter, ...], str | None], Field] = {}
         self._queries: dict[int, ShapeQuery] = {}
@@ -59,7 +60,7 @@ class Capacity:
 
     def _replace(self, node: Node) -> None:
         before = self.nodes[node.id]
-        after = NodeState(node, rank=before.rank)
+        after = NodeState(node, rank=before.rank, path=before.path)
         after.hold_as(before)
         self.nodes[node.id] = after
         for membership in before.memberships:

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 class NodeState:
     """Free amounts of a node. `free` are devices that a member could be given: healthy, not lost,
     not held. CPUs and memory never go below 0, also where a node shrank under what it runs. `rank`: its
-    position among all nodes, of which those that lie together follow each other."""
+    position among all nodes, of which those that lie together follow each other; `path`: its labels at the
+    levels of its pool, from the outermost to that above the node."""
 
     __slots__ = (
         "device_order",
@@ -28,13 +29,15 @@ class NodeState:
         "kinds",
         "memberships",
         "node",
+        "path",
         "rank",
         "usable",
     )
 
-    def __init__(self, node: Node, *, rank: int, is_ideal: bool = False) -> None:
+    def __init__(self, node: Node, *, rank: int, path: tuple[str, ...] = (), is_ideal: bool = False) -> None:
         self.node = node
         self.rank = rank
+        self.path = path
         self.is_available = is_ideal or (node.is_ready and not node.is_cordoned)
         self.usable = frozenset(d.index for d in node.devices if is_ideal or (d.is_healthy and not d.is_lost))
         self.kinds = kinds_of(node)

@@ -41,10 +41,10 @@ def pack(role: RoleQuery, choice: int, *, field: Field, stock: Stock, scratch: S
     return want - left
 
 
-def pour(role: RoleQuery, choice: int, *, stock: Stock, scratch: Scratch, want: int) -> int:
+def pour(role: RoleQuery, choice: int, *, field: Field, stock: Stock, scratch: Scratch, want: int) -> int:
     """Seat up to `want` members that do not need each other: nodes that are partly used first,
     and of those the one with the fewest free GPUs. Returns how many members were seated."""
-    field, model = role.fields[choice], role.models[choice]
+    model = role.models[choice]
     want = scratch.bound(role, model, want)
     left = want
     for bucket in sorted(stock.buckets):

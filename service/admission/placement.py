@@ -20,8 +20,10 @@ from service.admission.packing import pour
 from service.admission.query import RoleQuery, ShapeQuery
 from service.admission.scratch import Scratch, Share
 from service.admission.search import Search
-from service.admission.slices import pack_in_domain
+from service.admission.slices import seat_in_domain
+from service.admission.spreading import spread
 from service.admission.topology import Domain, Rung
+from service.domain.queue import Filling
 
 #: Choices of one model for each role that are tried before models are mixed.
 MAX_CHOICES = 64
@@ -61,12 +63,14 @@ def place_members(
     """Places for up to `want` members of an independent group, as many as there are."""
     (role,) = query.roles
     scratch = Scratch(capacity.nodes, caps, avoided)
+    seat = spread if query.shape.terms.filling is Filling.SPREAD else pour
     left = want
     for _ in range(2 if avoided else 1):
         for choice, field in enumerate(role.fields):
             for domain in sorted(field.stocks):
                 if left:
-                    left -= pour(role, choice, stock=field.stocks[domain], scratch=scratch, want=left)
+                    stock = field.stocks[domain]
+                    left -= seat(role, choice, field=field, stock=stock, scratch=scratch, want=left)
         scratch.avoided = frozenset()
     return tuple(scratch.shares)
 
@@ -77,8 +81,8 @@ def _place_gang(query: ShapeQuery, scratch: Scratch, rung: Rung | None = None) -
         if not _is_within_caps(query, choice, scratch):
             continue
         for domain in _tightest_first(query, choice, rung):
-            for order in _orders(len(query.roles)):
-                if _pack_all(query, choice, domain=domain, order=order, scratch=scratch):
+            for is_spread, order in _ways(query):
+                if _seat_all(query, choice, domain=domain, order=order, scratch=scratch, is_spread=is_spread):
                     return tuple(scratch.shares)
                 scratch.undo(0)
     if len(query.roles) == 1 and len(query.roles[0].models) == 1:
@@ -125,23 +129,34 @@ def _tightest_first(query: ShapeQuery, choice: tuple[int, ...], rung: Rung | Non
                 yield domain
 
 
+def _ways(query: ShapeQuery) -> Iterator[tuple[bool, tuple[int, ...]]]:
+    """Whether members are spread, and the order of roles. Where the queue spreads its groups and that
+    fails, a gang is packed all the same."""
+    for is_spread in (True, False) if query.shape.terms.filling is Filling.SPREAD else (False,):
+        yield from ((is_spread, order) for order in _orders(len(query.roles)))
+
+
 def _orders(count: int) -> Iterable[tuple[int, ...]]:
     """Orders in which roles are placed: the planned one, and the opposite."""
     forward = tuple(range(count))
     return (forward,) if count == 1 else (forward, forward[::-1])
 
 
-def _pack_all(
+def _seat_all(
     query: ShapeQuery,
     choice: tuple[int, ...],
     *,
     domain: Domain,
     order: tuple[int, ...],
     scratch: Scratch,
+    is_spread: bool,
 ) -> bool:
     for index in order:
         role, model = query.roles[index], choice[index]
-        if pack_in_domain(role, model, domain=domain, scratch=scratch, want=role.count) < role.count:
+        seated = seat_in_domain(
+            role, model, domain=domain, scratch=scratch, want=role.count, is_spread=is_spread
+        )
+        if seated < role.count:
             return False
     return True
 
@@ -150,7 +165,7 @@ def _pack_mixed(query: ShapeQuery, domain: Domain, scratch: Scratch) -> bool:
     for role in query.roles:
         left = role.count
         for choice in range(len(role.models)):
-            left -= pack_in_domain(role, choice, domain=domain, scratch=scratch, want=left)
+            left -= seat_in_domain(role, choice, domain=domain, scratch=scratch, want=left)
         if left:
             return False
     return True

@@ -12,16 +12,27 @@ from service.admission.field import Field, Stock
 from service.admission.packing import pack
 from service.admission.query import RoleQuery
 from service.admission.scratch import Scratch
+from service.admission.spreading import spread
 from service.admission.topology import Domain
 
 
-def pack_in_domain(role: RoleQuery, choice: int, *, domain: Domain, scratch: Scratch, want: int) -> int:
-    """Seat up to `want` members in one domain, by slices if the role has any. Returns how many."""
+def seat_in_domain(
+    role: RoleQuery,
+    choice: int,
+    *,
+    domain: Domain,
+    scratch: Scratch,
+    want: int,
+    is_spread: bool = False,
+) -> int:
+    """Seat up to `want` members in one domain, by slices if the role has any, which are packed. Returns how
+    many."""
     if not role.is_sliced_in(domain):
         stock = role.fields[choice].stocks.get(domain)
         if stock is None or not role.has_slices_at(domain):
             return 0
-        return pack(role, choice, field=role.fields[choice], stock=stock, scratch=scratch, want=want)
+        seat = spread if is_spread else pack
+        return seat(role, choice, field=role.fields[choice], stock=stock, scratch=scratch, want=want)
     assert role.slices is not None
     field, size = role.slices.fields[choice], role.slices.size
     rooms = ((_most(role, stock) // size, stock) for stock in field.within(domain))

@@ -8,6 +8,7 @@ import pytest
 
 from service.admission.terms import stored_shape_id
 from service.admission.world import Changes
+from service.domain.queue import Filling
 from service.domain.reasons import Code
 from service.domain.wording import message
 from tests.builders import Group, configuration, gang, independent, node, queue, role, shape_id, site
@@ -75,6 +76,26 @@ def test_queues_with_equal_terms_share_what_is_found() -> None:
     shapes = {row.queue_id: row.shape_id for row in at.world.pending.values()}
     assert shapes[1] == shapes[3] != shapes[2] == shape_id(shape)
     assert {stored_shape_id(each) for each in shapes.values()} == {shape_id(shape)}
+
+
+_RACKS = [node(number, 4, labels={"rack": f"r{(number + 1) // 2}"}) for number in range(1, 7)]
+
+
+@pytest.mark.parametrize(
+    ("why", "group", "expected"),
+    [
+        ("one node of each rack", gang(1, role(3, 1)), {"n2": 1, "n4": 1, "n6": 1}),
+        ("then the others", gang(1, role(6, 1)), {f"n{number}": 1 for number in range(1, 7)}),
+        ("evenly", gang(1, role(8, 1)), {"n1": 1, "n2": 1, "n3": 1, "n4": 2, "n5": 1, "n6": 2}),
+        ("within what it requires", gang(1, role(4, 1), required="rack"), {"n1": 2, "n2": 2}),
+        ("packed where it has to be", gang(1, role(6, 4)), {f"n{number}": 4 for number in range(1, 7)}),
+        ("members that are independent", independent(1, role(3, 1)), {"n2": 1, "n4": 1, "n6": 1}),
+    ],
+)
+def test_a_queue_may_spread_its_groups(why: str, group: Group, expected: dict[str, int]) -> None:
+    at = site(_RACKS, [queue(filling=Filling.SPREAD)], group, levels=("rack", "host"))
+    at.cycle()
+    assert at.running() == {1: expected}, why
 
 
 def test_new_terms_hold_for_what_waits_already_and_move_nobody() -> None:
