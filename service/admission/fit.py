@@ -58,7 +58,10 @@ class Fitter:
         want = 1 if query.shape.is_gang else row.last_index - row.first_index + 1 - before
         placed = 0
         if not self.has_missed(row.shape_id) and not self._is_too_much(row, query):
-            caps = self._caps(row, query, is_within=is_within)
+            # What nobody could take back may not be borrowed.
+            could_borrow = self.quota.tree.queues[row.queue_id].parent is not None
+            is_fixed = could_borrow and not row.is_preemptible
+            caps = self._caps(row, query, is_within=is_within or is_fixed)
             if query.shape.is_gang:
                 placed = self._fit_gang(row, query, caps)
             else:

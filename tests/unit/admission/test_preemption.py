@@ -252,6 +252,20 @@ def test_who_may_not_be_preempted_takes_nominal_quota_only() -> None:
     assert victims(ask(_cohort(Reclaim.FAIR_SHARE), fixed(4))) == [3, 4]
 
 
+def test_who_may_not_be_preempted_borrows_nothing_that_is_free_either() -> None:
+    queues = [queue(1, nominal={"mx": 2}, cohort=1), queue(2, nominal={"mx": 6}, cohort=1)]
+    made = site([node(1, 8)], queues, _with(_one(1, 3), is_preemptible=False), _one(2, 3, queue_id=1))
+    made.submit(_with(_one(3, 6, queue_id=2), is_preemptible=False))
+    made.cycle()
+    assert made.running() == {3: {"n1": 6}}
+    made.submit(_with(_one(4, 2), is_preemptible=False))
+    made.cycle()
+    assert made.running() == {3: {"n1": 6}, 4: {"n1": 2}}
+    alone = site([node(1, 8)], [queue(1)], _with(_one(1, 3), is_preemptible=False))
+    alone.cycle()
+    assert alone.running() == {1: {"n1": 3}}, "without a quota there is nothing to borrow"
+
+
 def test_the_models_that_are_preferred_decide_between_equals() -> None:
     def made() -> Site:
         found = site([node(1, 2), node(2, 2, model="my")], [queue(1, preempt_within=LOWER)])
