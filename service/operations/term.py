@@ -137,7 +137,7 @@ class Term:
 
     def commit(self, plan: Plan, now: datetime) -> Committed | Outdated:
         """The cycle's transaction. What did not come to be gives back its places in the ledger."""
-        shapes = self._position.shapes
+        shapes = self.world.shapes
         outcome = commit_plan(
             self._conn,
             plan,
