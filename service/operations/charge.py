@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, Engine
 
-from service.store.usage_ledger import charge_some, drop_old_runtimes, set_half_life
+from service.store.usage_ledger import charge_some, drop_old_runtimes, has_uncharged, set_half_life
 
 #: One transaction takes up so many.
 MOST_ATTEMPTS = 2_000
@@ -14,6 +14,8 @@ def charge_closed_attempts(engine: Engine) -> int:
     """One step, in a transaction of its own; how many attempts were charged. A step that is cut off has
     charged none, and is made again."""
     with engine.begin() as conn:
+        if not has_uncharged(conn):
+            return 0
         attempts, owners = charge_some(conn, limit=MOST_ATTEMPTS)
         if owners:
             drop_old_runtimes(conn, owners)

@@ -35,6 +35,11 @@ def set_half_life(conn: Connection, half_life_seconds: float) -> bool:
     return True
 
 
+def has_uncharged(conn: Connection) -> bool:
+    """Whether `charge_some` would find any. It locks rows also where it finds none, and this does not."""
+    return bool(conn.execute(text("SELECT EXISTS (SELECT FROM uncharged_attempts)")).scalar_one())
+
+
 def charge_some(conn: Connection, *, limit: int) -> tuple[int, list[Owner]]:
     """Take up to `limit` closed attempts into the ledger; how many, and whose runtimes it noted: queue,
     tenant and user. Whoever does so at the same time takes others."""
