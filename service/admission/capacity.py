@@ -40,9 +40,14 @@ class Capacity:
         }
         self._fields: dict[tuple[tuple[Filter, ...], str | None], Field] = {}
         self._queries: dict[int, ShapeQuery] = {}
-        self._journal: list[Taken] = []
-        #: Whether shapes found a place, and how much their fields had shrunk or grown then.
-        self._answers: dict[int, tuple[bool, int]] = {}
+        #: What a cycle has taken, and what it has lent of what is kept (True), to be undone backwards.
+        self._journal: list[tuple[Taken, bool]] = []
+        self._takes = 0
+        #: What is kept for waiting units, by unit: it is not free.
+        self._kept: dict[int, tuple[Taken, ...]] = {}
+        #: Whether shapes found a place, and how much their fields had shrunk or grown then: with what is kept
+        #: (True), and without it.
+        self._answers: dict[tuple[int, bool], tuple[bool, int]] = {}
         #: What bound shapes, and how much their fields had grown and shrunk then.
         self._bindings: dict[int, tuple[tuple[int, int], Binding]] = {}
 
@@ -107,14 +112,45 @@ class Capacity:
         state = self.nodes.get(taken.node_id)
         return [] if state is None else [membership.field for membership in state.memberships]
 
+    def keep(self, kept: Mapping[int, tuple[Taken, ...]]) -> None:
+        """Keep these places for these waiting units, and nothing else."""
+        for unit_id in [each for each, before in self._kept.items() if kept.get(each) != before]:
+            for taken in self._kept.pop(unit_id):
+                self.release(taken)
+        for unit_id in kept.keys() - self._kept.keys():
+            self._kept[unit_id] = kept[unit_id]
+            for taken in kept[unit_id]:
+                self.hold(taken)
+
+    @property
+    def kept(self) -> Mapping[int, tuple[Taken, ...]]:
+        return self._kept
+
     def take(self, taken: Taken) -> None:
         """Hold until `give_back`."""
         self._change(taken, is_release=False)
-        self._journal.append(taken)
+        self._journal.append((taken, False))
+        self._takes += 1
+
+    def lend(self, kept: Iterable[Taken]) -> int:
+        """Free what is kept, until `give_back`, or until `undo` with what this returns."""
+        mark = len(self._journal)
+        for taken in kept:
+            self._change(taken, is_release=True)
+            self._journal.append((taken, True))
+        return mark
+
+    def undo(self, mark: int) -> None:
+        """Everything that was taken and lent since `mark`."""
+        while len(self._journal) > mark:
+            taken, is_lent = self._journal.pop()
+            self._change(taken, is_release=not is_lent)
+            self._takes -= not is_lent
 
     def put_back(self, taken: Taken) -> None:
         """What was taken is free again, before `give_back`."""
-        self._journal.remove(taken)
+        self._journal.remove((taken, False))
+        self._takes -= 1
         self._change(taken, is_release=True)
 
     def imagine(self, taken: Taken, *, is_free: bool) -> None:
@@ -122,32 +158,33 @@ class Capacity:
         self._change(taken, is_release=is_free)
 
     def give_back(self) -> None:
-        """End everything that was taken: nothing has grown by that."""
-        while self._journal:
-            self._change(self._journal.pop(), is_release=True)
+        """End everything that was taken or lent: nothing has grown by that."""
+        self.undo(0)
 
     @property
     def is_in_use(self) -> bool:
         """Whether a cycle has taken something that it may give back."""
-        return bool(self._journal)
+        return self._takes > 0
 
-    def remember(self, shape_id: int, query: ShapeQuery, *, has_place: bool) -> None:
-        """Whether the shape found a place, whatever the quota. Kept beyond the cycle only if the
-        cycle has taken nothing yet: what it took may be given back."""
-        if not self._journal:
-            self._answers[shape_id] = (has_place, query.shrunk() if has_place else query.grown())
+    def remember(self, shape_id: int, query: ShapeQuery, *, has_place: bool, is_lent: bool = False) -> None:
+        """Whether the shape found a place, whatever the quota; `is_lent`: with everything that is kept for
+        others. Good beyond the cycle only if the cycle has taken nothing yet: what it took may be given
+        back."""
+        if not self._takes:
+            stamp = query.shrunk() if has_place else query.grown()
+            self._answers[shape_id, is_lent or not self._kept] = (has_place, stamp)
 
-    def find_answer(self, shape_id: int, query: ShapeQuery) -> bool | None:
+    def find_answer(self, shape_id: int, query: ShapeQuery, *, is_lent: bool = False) -> bool | None:
         """What was remembered, if it still must be so; None if that is not known."""
-        has_place, stamp = self._answers.get(shape_id, (False, -1))
+        has_place, stamp = self._answers.get((shape_id, is_lent or not self._kept), (False, -1))
         if has_place:
-            return True if not self._journal and stamp == query.shrunk() else None
+            return True if not self._takes and stamp == query.shrunk() else None
         return False if stamp == query.grown() else None
 
     def binding(self, shape_id: int, query: ShapeQuery) -> Binding:
         """What binds a shape for which the sums suffice. Kept beyond the cycle as answers are: it
         takes a look at every node."""
-        if self._journal:
+        if self._takes:
             return find_binding(query)
         stamp = query.grown(), query.shrunk()
         known = self._bindings.get(shape_id)

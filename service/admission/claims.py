@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import datetime
 
-from service.admission.eligibility import is_eligible, is_open
+from service.admission.dating import Ends
+from service.admission.eligibility import is_eligible
+from service.admission.holds import Taken, taken_by
+from service.admission.kept import is_entitled, kept_of
+from service.admission.plan import Admission
 from service.admission.resident import World
 from service.domain.claim import Claim, ClaimCause
 from service.domain.preemption import WasteCause
@@ -13,53 +18,167 @@ from service.domain.preemption import WasteCause
 
 class ClaimBook:
     """What the World has, and what a cycle changes of it. A claim ends when its unit starts, ends, or may
-    not start any more; never by itself."""
+    not start any more; never by itself. What was kept for it stays so until the cycle is committed: those
+    who were tried and did not fit come first, in the next one."""
 
-    def __init__(self, world: World, now: datetime) -> None:
+    def __init__(self, world: World, now: datetime, *, ends: Ends, without: Collection[int] = ()) -> None:
         self._world = world
-        self._kept = dict(world.claims)
+        self._now = now
+        self._ends = ends
+        self._taken = dict(world.capacity.kept)
+        self._claims = dict(world.claims)
+        #: Counts what is made, dated and ended.
+        self.changes = 0
         self._wasted: dict[int, WasteCause] = {}
-        for unit_id in sorted(world.claims):
-            if not _is_entitled(world, unit_id, now):
+        for unit_id, claim in world.claims.items():
+            if unit_id not in without and not self._is_kept(claim):
                 waits = unit_id in world.pending
                 self.end(unit_id, WasteCause.ENTITLEMENT_LOST if waits else WasteCause.CLAIMANT_ENDED)
 
     def of_preemptions(self) -> dict[int, Claim]:
         """By the unit that waits for others to give way."""
         return {
-            unit_id: claim for unit_id, claim in self._kept.items() if claim.cause is ClaimCause.PREEMPTION
+            unit_id: claim for unit_id, claim in self._claims.items() if claim.cause is ClaimCause.PREEMPTION
         }
 
+    def __iter__(self) -> Iterator[Claim]:
+        """The oldest first."""
+        return iter(sorted(self._claims.values(), key=lambda claim: (claim.made_at, claim.unit_id)))
+
+    def __len__(self) -> int:
+        return len(self._claims)
+
+    @property
+    def by_unit(self) -> Mapping[int, Claim]:
+        return self._claims
+
+    @property
+    def taken(self) -> Mapping[int, tuple[Taken, ...]]:
+        """What is kept now, by unit."""
+        return self._taken
+
     def find(self, unit_id: int) -> Claim | None:
-        return self._kept.get(unit_id)
+        return self._claims.get(unit_id)
 
     def make(self, claim: Claim) -> None:
-        """In place of the one that the unit may have."""
-        self._kept[claim.unit_id] = claim
+        """In place of the one that the unit may have. What is free of its places is taken at once; of a
+        preemption all of them, which those who leave hold besides."""
+        capacity = self._world.capacity
+        self.changes += 1
+        capacity.lend(self._taken.pop(claim.unit_id, ()))
+        self._claims[claim.unit_id] = claim
+        row = self._world.pending[claim.unit_id]
+        shape = self._world.shapes[row.shape_id]
+        if claim.cause is ClaimCause.PREEMPTION:
+            for taken in taken_by(claim.places, shape):
+                capacity.take(taken)
+            return
+        others: dict[int, set[int]] = {}
+        for taken in self.all_taken():
+            others.setdefault(taken.node_id, set()).update(taken.devices)
+        self._taken[claim.unit_id] = kept_of(
+            claim,
+            shape,
+            nodes=capacity.nodes,
+            on_node=self._ends.on_node,
+            taken=others,
+        )
+        for taken in self._taken[claim.unit_id]:
+            capacity.take(taken)
+
+    def redate(self, claim: Claim) -> None:
+        """The same places, another date."""
+        self.changes += 1
+        self._claims[claim.unit_id] = claim
 
     def end(self, unit_id: int, wasted: WasteCause | None = None) -> None:
         """`wasted`: why others gave way to the unit for nothing."""
-        claim = self._kept.pop(unit_id, None)
+        self.changes += 1
+        claim = self._claims.pop(unit_id, None)
         if wasted is not None and claim is not None and claim.cause is ClaimCause.PREEMPTION:
             self._wasted[unit_id] = wasted
+
+    def all_taken(self) -> Iterator[Taken]:
+        for taken in self._taken.values():
+            yield from taken
+
+    @contextmanager
+    def occupied(self, *, besides: Collection[int]) -> Iterator[tuple[Taken, ...]]:
+        """As if all claims held all of their places already, also what others still hold of them, but for
+        these, which give theirs up. Gives what is kept of these."""
+        capacity = self._world.capacity
+        own = tuple(taken for unit_id in besides for taken in self._taken.get(unit_id, ()))
+        rest = [
+            taken
+            for unit_id, claim in sorted(self._claims.items())
+            if unit_id not in besides and claim.cause is not ClaimCause.PREEMPTION
+            for taken in self._rest_of(claim)
+        ]
+        mark = capacity.lend(own)
+        for taken in rest:
+            capacity.imagine(taken, is_free=False)
+        try:
+            yield own
+        finally:
+            for taken in rest:
+                capacity.imagine(taken, is_free=True)
+            capacity.undo(mark)
+
+    def _rest_of(self, claim: Claim) -> Iterator[Taken]:
+        """What of its places is not kept yet."""
+        kept = {taken.node_id: taken for taken in self._taken.get(claim.unit_id, ())}
+        shape = self._world.shapes[self._world.pending[claim.unit_id].shape_id]
+        for need in taken_by(claim.places, shape):
+            have = kept.get(need.node_id, Taken(need.node_id, (), 0, 0))
+            yield Taken(
+                need.node_id,
+                tuple(device for device in need.devices if device not in have.devices),
+                max(0, need.cpus_milli - have.cpus_milli),
+                max(0, need.memory_mib - have.memory_mib),
+            )
+
+    def keep_rest(self, unit_ids: Iterable[int], admissions: Collection[Admission]) -> None:
+        """Take again what was lent of these claims, but for what was admitted on it."""
+        devices: dict[int, set[int]] = {}
+        for admission in admissions:
+            for place in admission.places:
+                devices.setdefault(place.node_id, set()).update(place.devices)
+        for unit_id in unit_ids:
+            self._taken[unit_id] = tuple(
+                _rest(taken, devices.get(taken.node_id, set()), admissions)
+                for taken in self._taken.get(unit_id, ())
+            )
+            for taken in self._taken[unit_id]:
+                self._world.capacity.take(taken)
 
     def made(self) -> tuple[Claim, ...]:
         """New ones, and those that changed, in the order of their units."""
         before = self._world.claims
-        return tuple(claim for unit_id, claim in sorted(self._kept.items()) if before.get(unit_id) != claim)
+        return tuple(claim for unit_id, claim in sorted(self._claims.items()) if before.get(unit_id) != claim)
 
     def wasted(self) -> Mapping[int, WasteCause]:
         return self._wasted
 
     def ended(self) -> frozenset[int]:
-        return frozenset(self._world.claims.keys() - self._kept.keys())
+        return frozenset(self._world.claims.keys() - self._claims.keys())
+
+    def _is_kept(self, claim: Claim) -> bool:
+        """Whether the unit waits, may start by the date, and would fit if nothing else were there."""
+        world, row = self._world, self._world.pending.get(claim.unit_id)
+        if row is None or not is_entitled(claim, row, world.configuration.queues.get(row.queue_id)):
+            return False
+        if claim.due_at is None and not is_eligible(row, self._now):
+            return False
+        return world.feasibility.fits(row.shape_id, world.shapes[row.shape_id], world.quota, row.queue_id)
 
 
-def _is_entitled(world: World, unit_id: int, now: datetime) -> bool:
-    """Whether the unit waits, may start now, and would fit if nothing else were there."""
-    row = world.pending.get(unit_id)
-    if row is None or not is_eligible(row, now):
-        return False
-    if not is_open(world.configuration.queues.get(row.queue_id)):
-        return False
-    return world.feasibility.fits(row.shape_id, world.shapes[row.shape_id], world.quota, row.queue_id)
+def _rest(taken: Taken, devices: Collection[int], admissions: Iterable[Admission]) -> Taken:
+    node = taken.node_id
+    cpus_milli = sum(admission.cpus_milli_by_node.get(node, 0) for admission in admissions)
+    memory_mib = sum(admission.memory_mib_by_node.get(node, 0) for admission in admissions)
+    return Taken(
+        node,
+        tuple(device for device in taken.devices if device not in devices),
+        max(0, taken.cpus_milli - cpus_milli),
+        max(0, taken.memory_mib - memory_mib),
+    )

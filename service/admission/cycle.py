@@ -6,9 +6,11 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from service.admission.backfill import Backfill
 from service.admission.backlog import ClassId
 from service.admission.claimants import start_claimants
 from service.admission.claims import ClaimBook
+from service.admission.dating import Ends
 from service.admission.explain import Explainer
 from service.admission.fit import Fitter
 from service.admission.growing import with_growing
@@ -19,6 +21,7 @@ from service.admission.plan import Plan
 from service.admission.policy import DEFAULT, Policy
 from service.admission.preempt import Preemptor
 from service.admission.quota import QuotaBook
+from service.admission.reserve import Onlookers, Reserver
 from service.admission.resident import World
 from service.domain.queue import Order
 
@@ -48,44 +51,64 @@ def plan_cycle(
     """
     if world.capacity.forget_fields():
         world.memory.shapes.clear()
-    # 1. Settle: what each queue holds.
     quota = QuotaBook(world.quota)
     try:
-        fitter = Fitter(world.capacity, world.shapes, quota, own_use=world.own_use)
-        # 2. Claims: those whose units may still start are kept. Those for whom others gave way start.
-        claims = ClaimBook(world, now)
-        served = start_claimants(world, fitter=fitter, quota=quota, claims=claims, without=without)
-        # 3. Order: whose turn it is, and its best row. Nobody is tried for whom there is no quota, or
-        #    no place.
-        for shape_id in world.backlog.queues_of:
-            fitter.would_miss(shape_id)
-        preemptor = Preemptor(world, quota, policy=policy, now=now)
-        heads = Heads(
-            world,
-            fitter,
-            now=now,
-            without=frozenset(without) | served.passed_over,
-            onlooker=preemptor,
-            # What is over counts for the turn alone, never for who gives way to whom.
-            extra=world.past_use.averages(now),
-        )
-        # 4. Fit: quota, then places, taking them as it goes. For a blocked head others may give way.
-        outcome = Outcome(finished=set(served.finished), holding=dict(served.holding))
-        _fit_in_order(world, heads, fitter=fitter, claims=claims, preemptor=preemptor, outcome=outcome)
-        # 5. Grow: running groups get what nobody who waits could use.
-        growth = Grower(world, now, policy=policy, fitter=fitter, quota=quota).grow(
-            without={*without, *outcome.finished},
-            leaving={each.unit_id for each in preemptor.evictions}
-            | {each.unit_id for each in preemptor.resizes},
-        )
-        # 6. Explain: everyone who was left out.
-        explained = Explainer(world, now, quota=quota, fitter=fitter).explain(
-            blocked=outcome.blocked, holding=outcome.holding, finished=outcome.finished
-        )
-        queues, numbers = with_growing(world, growth, queues=explained[0], numbers=explained[1])
+        return _plan(world, now, policy=policy, without=without, quota=quota)
     finally:
         quota.give_back()
         world.capacity.give_back()
+
+
+def _plan(world: World, now: datetime, *, policy: Policy, without: Collection[int], quota: QuotaBook) -> Plan:
+    # 1. Settle: what each queue holds is in the book of quotas, what is free in the capacity.
+    fitter = Fitter(world.capacity, world.shapes, quota, own_use=world.own_use)
+    ends = Ends(world, now)
+    # 2. Claims: those whose units may still start are kept, and dated by who holds their places now.
+    #    Those for whom others gave way start.
+    claims = ClaimBook(world, now, ends=ends, without=without)
+    served = start_claimants(world, fitter=fitter, quota=quota, claims=claims, without=without)
+    ends.add_all(fitter.admissions)
+    preemptor = Preemptor(world, quota, policy=policy, now=now)
+    reserver = Reserver(
+        world,
+        now,
+        policy=policy,
+        quota=quota,
+        fitter=fitter,
+        claims=claims,
+        ends=ends,
+        preemptor=preemptor,
+    )
+    reserver.renew()
+    # 3. Order: whose turn it is, and its best row. Nobody is tried for whom there is no quota, or no place.
+    #    Whoever has waited too long has places kept for it first.
+    for shape_id in world.backlog.queues_of:
+        fitter.would_miss(shape_id)
+    reserver.guard()
+    backfill = Backfill(world, now, fitter=fitter, claims=claims, ends=ends, precedence=reserver.precedence)
+    heads = Heads(
+        world,
+        fitter,
+        now=now,
+        without=frozenset(without) | served.passed_over,
+        onlooker=Onlookers(reserver, backfill),
+        # What is over counts for the turn alone, never for who gives way to whom.
+        extra=world.past_use.averages(now),
+    )
+    # 4. Fit: quota, then places, taking them as it goes. For a blocked head others may give way, or places
+    #    are kept.
+    outcome = Outcome(finished=set(served.finished), holding=dict(served.holding))
+    _fit_in_order(world, heads, fitter=fitter, backfill=backfill, reserver=reserver, outcome=outcome)
+    # 5. Grow: running groups get what nobody who waits could use.
+    growth = Grower(world, now, policy=policy, fitter=fitter, quota=quota).grow(
+        without={*without, *outcome.finished},
+        leaving={each.unit_id for each in preemptor.evictions} | {each.unit_id for each in preemptor.resizes},
+    )
+    # 6. Explain: everyone who was left out.
+    explained = Explainer(world, now, quota=quota, fitter=fitter, claims=claims).explain(
+        blocked=outcome.blocked, holding=outcome.holding, finished=outcome.finished
+    )
+    queues, numbers = with_growing(world, growth, queues=explained[0], numbers=explained[1])
     return Plan(
         config_version=world.configuration.version,
         admissions=tuple(fitter.admissions),
@@ -104,13 +127,13 @@ def _fit_in_order(
     heads: Heads,
     *,
     fitter: Fitter,
-    claims: ClaimBook,
-    preemptor: Preemptor,
+    backfill: Backfill,
+    reserver: Reserver,
     outcome: Outcome,
 ) -> None:
-    """A head that does not fit blocks its class, for its equals do not fit either. In a strict
-    queue it blocks the queue, unless it could never fit. What is done for a blocked head is done at once:
-    what it claims is not there for those behind it."""
+    """A head that does not fit blocks its class, for its equals do not fit either, unless they may use what
+    is kept for others and it may not. In a strict queue it blocks the queue, unless it could never fit. What
+    is done for a blocked head is done at once: what it claims is not there for those behind it."""
     while head := heads.pop():
         queue_id, shape_id = head.class_id
         if queue_id in outcome.holding and outcome.holding[queue_id] < head.key:
@@ -120,9 +143,9 @@ def _fit_in_order(
         if fitter.limits.is_over(row):
             heads.push_next(head)
             continue
-        fitted = fitter.fit(row, most=head.most, is_within=head.is_within)
-        if fitted.placed:
-            claims.end(row.id)
+        fitted = backfill.fit(row, head)
+        reserver.date_anew_behind(backfill.overtaken)
+        backfill.overtaken.clear()
         if not fitted.left:
             outcome.finished.add(row.id)
         elif not head.is_within and fitter.limits.is_limited(queue_id) and fitter.limits.binds(row):
@@ -133,13 +156,14 @@ def _fit_in_order(
         if heads.go_on(head, placed=fitted.placed, left=fitted.left):
             continue
         outcome.blocked.add(head.class_id)
-        preemption = preemptor.plan(row)
-        if preemption is not None:
-            claims.make(preemption.claim)
-            heads.push_next(head)
+        has_preempted = reserver.reserve(row)
         queue = world.configuration.queues[queue_id]
         if queue.order is Order.STRICT and world.feasibility.fits(
             shape_id, world.shapes[shape_id], world.quota, queue_id
         ):
             outcome.holding[queue_id] = head.key
             heads.close(queue_id)
+        elif has_preempted:
+            heads.push_next(head)
+        else:
+            heads.push_next_of(head, lambda row: backfill.may_use_any(row) or reserver.wants_row(row))

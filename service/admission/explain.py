@@ -10,9 +10,11 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 
 from service.admission.backlog import ClassId
+from service.admission.claims import ClaimBook
 from service.admission.eligibility import is_open
 from service.admission.findings import explain_scattered, explain_shortages
 from service.admission.fit import Fitter
+from service.admission.kept_from import explain_kept
 from service.admission.line import Key
 from service.admission.memory import ClassesMemo, ClassMemo, Numbers, ShapeMemo, Verdict
 from service.admission.never import explain_never
@@ -28,7 +30,7 @@ from service.domain.resources import MAX_QUOTA
 
 _NO_NODES: Verdict = (Blocker(code=Code.NODES_UNAVAILABLE),)
 #: The stamp of a verdict that holds for its own cycle alone.
-_NEVER_AGAIN = (-1, -1)
+_NEVER_AGAIN = (-1, -1, -1)
 _NO_CLASSES = ClassesMemo({}, frozenset(), None, {}, {})
 _QUEUE_MISSING: Verdict = (Blocker(code=Code.QUEUE_MISSING),)
 
@@ -36,10 +38,15 @@ _QUEUE_MISSING: Verdict = (Blocker(code=Code.QUEUE_MISSING),)
 class Explainer:
     """Verdicts of one cycle. `parts` collects the shared amounts that they name."""
 
-    def __init__(self, world: World, now: datetime, *, quota: QuotaBook, fitter: Fitter) -> None:
+    def __init__(
+        self, world: World, now: datetime, *, quota: QuotaBook, fitter: Fitter, claims: ClaimBook
+    ) -> None:
         self._world = world
         self._quota = quota
         self._fitter = fitter
+        self._claims = claims
+        #: Shapes that find no place beside what is kept for others.
+        self._kept_from: frozenset[int] = frozenset()
         self._now = now
         self._parts: list[Numbers] = []
         self._shapes: dict[int, Verdict] = {}
@@ -50,6 +57,7 @@ class Explainer:
         """A verdict for each queue, and the numbers that they share."""
         world, memory = self._world, self._world.memory
         admitted = {admission.queue_id for admission in self._fitter.admissions}
+        self._lend_claims()
         # 1. What each shape, and each queue's quota, says for itself; and whose verdict that changes.
         self._shapes = {
             shape_id: self._shape_verdict(shape_id) for shape_id in sorted(world.backlog.queues_of)
@@ -71,6 +79,14 @@ class Explainer:
             queues[queue_id] = view.verdict(queue_id, verdicts, holding.get(queue_id))
         memory.shown = self._shapes
         return queues, memory.merged_numbers(self._parts)
+
+    def _lend_claims(self) -> None:
+        """What is kept for others is free in the books, and is told so: until the end of the cycle."""
+        kept = list(self._claims.all_taken())
+        if kept:
+            shape_ids = self._world.backlog.queues_of
+            self._kept_from = frozenset(each for each in shape_ids if self._fitter.would_miss(each))
+            self._world.capacity.lend(kept)
 
     def _changed_classes(self) -> dict[int, set[int]]:
         """By queue, those whose shape is told something else than in the last cycle."""
@@ -205,7 +221,9 @@ class Explainer:
         """Once in a cycle for all queues; empty if the shape has a place. As in the last cycle, if
         nothing has been taken or freed where it looks."""
         memory, query = self._world.memory, self._fitter.query(shape_id)
-        stamp = None if self._world.capacity.is_in_use else (query.grown(), query.shrunk())
+        stamp = None
+        if not self._world.capacity.is_in_use:
+            stamp = query.grown(), query.shrunk(), self._world.claims_revision
         known = memory.shapes.get(shape_id)
         if known is None or known.stamp != stamp:
             numbers: dict[str, int] = {}
@@ -218,8 +236,9 @@ class Explainer:
     def _find_shape_verdict(self, shape_id: int, query: ShapeQuery, numbers: dict[str, int]) -> Verdict:
         if not self._world.configuration.nodes:
             return _NO_NODES
-        if not self._fitter.would_miss(shape_id):
-            return ()
+        if not self._fitter.would_miss(shape_id, is_lent=True):
+            is_kept_from = shape_id in self._kept_from
+            return explain_kept(self._world, query, self._claims) if is_kept_from else ()
         found = explain_shortages(query, numbers)
         if found:
             return found

@@ -44,6 +44,13 @@ class Fitter:
         self.limits = OwnLimits(own_use, self.query)
         #: Shapes that are known to find no place, whatever the quota.
         self.misses: set[int] = set()
+        #: Those of them that find none either where everything is lent that is kept for others.
+        self.hopeless: set[int] = set()
+        #: Whether anything is kept for others; whether the row under way is tried on some of it, and has
+        #: no place there, whatever the quota.
+        self.has_kept = bool(capacity.kept)
+        self._is_lent = False
+        self.has_missed_lent = False
         #: How many members of a row have been admitted in this cycle.
         self._placed: dict[int, int] = {}
         self.admissions: list[Admission] = []
@@ -51,13 +58,18 @@ class Fitter:
     def query(self, shape_id: int) -> ShapeQuery:
         return self._capacity.query(shape_id, self._shapes[shape_id])
 
-    def fit(self, row: PendingUnit, *, most: int | None = None, is_within: bool = False) -> Fitted:
+    def fit(
+        self, row: PendingUnit, *, most: int | None = None, is_within: bool = False, is_lent: bool = False
+    ) -> Fitted:
         """Admit what fits of the row: a gang whole, of a range as many as fit (no more than `most`), lowest
-        index first. `is_within`: only on models of which the queue has nominal quota left."""
+        index first. `is_within`: only on models of which the queue has nominal quota left. `is_lent`: on more
+        than what is free for everybody, so that a miss says nothing of others."""
         query, before = self.query(row.shape_id), self._placed.get(row.id, 0)
         want = 1 if query.shape.is_gang else row.last_index - row.first_index + 1 - before
         placed = 0
-        if not self.has_missed(row.shape_id) and not self._is_too_much(row, query):
+        self._is_lent, self.has_missed_lent = is_lent, False
+        is_hopeless = not is_lent and self.has_missed(row.shape_id)
+        if not is_hopeless and not self._is_too_much(row, query):
             # What nobody could take back may not be borrowed.
             could_borrow = self.quota.tree.queues[row.queue_id].parent is not None
             is_fixed = could_borrow and not row.is_preemptible
@@ -71,37 +83,39 @@ class Fitter:
         return Fitted(placed, want - placed)
 
     def fit_claimant(self, row: PendingUnit) -> Fitted:
-        """As `fit`, of a row with places of its own: what others missed says nothing about it, nor does it
-        about others."""
-        misses, self.misses = self.misses, set()
-        try:
-            return self.fit(row)
-        finally:
-            self.misses = misses
+        """As `fit`, of a row with places of its own."""
+        return self.fit(row, is_lent=True)
 
-    def has_missed(self, shape_id: int) -> bool:
-        """Whether the shape is known to find no place, whatever the quota."""
-        if shape_id not in self.misses:
-            if self._capacity.find_answer(shape_id, self.query(shape_id)) is not False:
+    def has_missed(self, shape_id: int, *, is_lent: bool = False) -> bool:
+        """Whether the shape is known to find no place, whatever the quota; `is_lent`: also not on what is
+        kept for others."""
+        known = self.hopeless if is_lent else self.misses
+        if shape_id not in known:
+            if self._capacity.find_answer(shape_id, self.query(shape_id), is_lent=is_lent) is not False:
                 return False
-            self.misses.add(shape_id)
+            self._note_miss(shape_id, is_lent=is_lent)
         return True
 
-    def would_miss(self, shape_id: int) -> bool:
-        """As `has_missed`, finding it out if need be."""
+    def would_miss(self, shape_id: int, *, is_lent: bool = False) -> bool:
+        """As `has_missed`, finding it out if need be. `is_lent`: the caller has lent all that is kept."""
         query = self.query(shape_id)
-        if self.has_missed(shape_id):
+        if self.has_missed(shape_id, is_lent=is_lent):
             return True
-        if self._capacity.find_answer(shape_id, query):
+        if self._capacity.find_answer(shape_id, query, is_lent=is_lent):
             return False
         if query.shape.is_gang:
             has_place = place_gang(self._capacity, query, caps={}) is not None
         else:
             has_place = bool(place_members(self._capacity, query, caps={}, want=1))
-        self._capacity.remember(shape_id, query, has_place=has_place)
+        self._capacity.remember(shape_id, query, has_place=has_place, is_lent=is_lent)
         if not has_place:
-            self.misses.add(shape_id)
+            self._note_miss(shape_id, is_lent=is_lent)
         return not has_place
+
+    def _note_miss(self, shape_id: int, *, is_lent: bool) -> None:
+        self.misses.add(shape_id)
+        if is_lent or not self.has_kept:
+            self.hopeless.add(shape_id)
 
     def _fit_gang(self, row: PendingUnit, query: ShapeQuery, caps: Mapping[str, int]) -> int:
         shape = self._shapes[row.shape_id]
@@ -174,7 +188,10 @@ class Fitter:
         return self.limits.is_limited(row.queue_id) and bool(exceeded(query, self.limits.rooms(row)))
 
     def _miss(self, shape_id: int, query: ShapeQuery) -> None:
-        self.misses.add(shape_id)
+        if self._is_lent:
+            self.has_missed_lent = True
+            return
+        self._note_miss(shape_id, is_lent=False)
         self._capacity.remember(shape_id, query, has_place=False)
 
     def _admit(

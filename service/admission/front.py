@@ -42,8 +42,8 @@ class Front(Protocol):
     def push(self, candidate: Candidate) -> None:
         """The same row again."""
 
-    def push_next(self, candidate: Candidate) -> None:
-        """The row after it in its class."""
+    def push_next(self, candidate: Candidate, wanted: Callable[[Key], bool] | None = None) -> None:
+        """The next row after it in its class, of those that are wanted."""
 
 
 class ClassFront:
@@ -87,16 +87,18 @@ class ClassFront:
     def push(self, candidate: Candidate) -> None:
         heappush(self._heap, candidate)
 
-    def push_next(self, candidate: Candidate) -> None:
-        self._push_from(candidate.class_id, candidate.position + 1)
+    def push_next(self, candidate: Candidate, wanted: Callable[[Key], bool] | None = None) -> None:
+        self._push_from(candidate.class_id, candidate.position + 1, wanted)
 
     def _is_tried(self, class_id: ClassId) -> bool:
         return self._fits(class_id[1]) or (self._onlooker is not None and self._onlooker.wants(class_id))
 
-    def _push_from(self, class_id: ClassId, position: int) -> None:
+    def _push_from(
+        self, class_id: ClassId, position: int, wanted: Callable[[Key], bool] | None = None
+    ) -> None:
         keys = self._classes[class_id]
         for index in range(position, len(keys)):
-            if self._takes_part(keys[index]):
+            if self._takes_part(keys[index]) and (wanted is None or wanted(keys[index])):
                 heappush(self._heap, Candidate(keys[index], class_id, index))
                 return
 
@@ -124,5 +126,5 @@ class LineFront:
     def push(self, candidate: Candidate) -> None:
         self._next.append(candidate)
 
-    def push_next(self, candidate: Candidate) -> None:
+    def push_next(self, candidate: Candidate, wanted: Callable[[Key], bool] | None = None) -> None:
         """The line goes on by itself."""

@@ -54,9 +54,10 @@ class ClassMemo(NamedTuple):
 
 
 class ShapeMemo(NamedTuple):
-    """A shape's verdict, and how much its fields had grown and shrunk then: worth nothing without them."""
+    """A shape's verdict, and how much its fields had grown and shrunk then, and what was kept for
+    others: worth nothing without them."""
 
-    stamp: tuple[int, int]
+    stamp: tuple[int, int, int]
     verdict: Verdict
     numbers: Numbers
 
@@ -75,6 +76,10 @@ class Memory:
         self.gates = Gates()
         #: Why a class never fits, and the numbers that say so: nothing but configuration.
         self.never: dict[ClassId, tuple[Verdict, Numbers]] = {}
+        #: Which flavors the classes of a queue could take, and how often these had changed then.
+        self.flavors: dict[int, tuple[int, frozenset[str]]] = {}
+        #: Classes of which no claim can be dated, and on what that rests.
+        self.undated: dict[ClassId, tuple[int, int]] = {}
         self._verdicts: dict[int, Verdict] = {}
         self._parts: list[Numbers] = []
         self._numbers: dict[str, int] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import NamedTuple
 
@@ -14,7 +14,7 @@ from service.admission.gates import Gate
 from service.admission.line import Key
 from service.admission.resident import World
 from service.admission.tournament import Extra, Tournament, must_borrow
-from service.admission.world import Queue
+from service.admission.world import PendingUnit, Queue
 from service.domain.queue import Order
 
 
@@ -89,6 +89,12 @@ class Heads:
         else:
             return False
         return True
+
+    def push_next_of(self, head: Head, wanted: Callable[[PendingUnit], bool]) -> None:
+        """The next row of its class that takes part and is wanted is considered, whatever became of this
+        one."""
+        candidate = Candidate(head.key, head.class_id, head.position)
+        self._fronts[head.class_id[0]].push_next(candidate, lambda key: wanted(self._backlog.rows[key[4]]))
 
     def push_next(self, head: Head) -> None:
         """The next row of its class that takes part is considered, whatever became of this one."""

@@ -88,7 +88,7 @@ class Preemptor:
         return self._tests_left > 0 and self._candidates.may_have(row)
 
     def plan(self, row: PendingUnit) -> Preemption | None:
-        """For a head that was tried and has no place. Its new claim is taken out of the capacity."""
+        """For a head that was tried and has no place. The caller takes its new claim out of the capacity."""
         # 1. Most are told at once that nobody has to give way to them.
         if self._tests_left <= 0 or not self._candidates.may_have(row):
             return None
@@ -109,8 +109,6 @@ class Preemptor:
             self._leaving[unit.id] = unit, self._now + timedelta(seconds=unit.grace_seconds)
         self._candidates.forget([each.of or each.unit for each in found.victims])
         self._quota.charge(row.queue_id, claimant.usage)
-        for taken in taken_by(places, query.shape):
-            self._world.capacity.take(taken)
         claim = Claim(
             unit_id=row.id,
             cause=ClaimCause.PREEMPTION,

@@ -10,7 +10,9 @@ from datetime import datetime, timedelta
 from service.admission.backlog import Backlog
 from service.admission.capacity import Capacity
 from service.admission.feasible import Feasibility
-from service.admission.holds import taken_by
+from service.admission.holders import Holders
+from service.admission.holds import Taken, taken_by
+from service.admission.kept import is_entitled, kept_of
 from service.admission.line import Key
 from service.admission.memory import Memory
 from service.admission.own_use import OwnUse
@@ -20,7 +22,7 @@ from service.admission.quota_tree import QuotaTree, Usage
 from service.admission.surplus import part_of
 from service.admission.terms import TermsOf, on_terms, terms_by_queue
 from service.admission.world import Changes, Configuration, Freed, PendingUnit, Queue, RunningUnit
-from service.domain.claim import Claim
+from service.domain.claim import Claim, ClaimCause
 from service.domain.shape import Shape
 
 
@@ -61,6 +63,9 @@ class World:
         self.claims: dict[int, Claim] = {}
         self.used: Usage = {}
         self.quota = QuotaTree(self.configuration, {})
+        self.holders = Holders()
+        #: Counts the changes of claims, and of what is kept for them.
+        self.claims_revision = 0
         self.capacity = Capacity(self.configuration)
         self.feasibility = Feasibility(self.configuration)
         self.memory = Memory()
@@ -104,6 +109,7 @@ class World:
         )
         if changes.configuration is not None:
             self._configure(changes.configuration)
+        self._settle_claims()
         return tuple(freed)
 
     def admit(self, admissions: Iterable[Admission], admitted_at: datetime) -> None:
@@ -122,18 +128,23 @@ class World:
             else:
                 added[row_id] = replace(row, first_index=first_index, version=row.version + 1)
             for admission in admitted:
-                self._start(_running(row, admission, admitted_at))
+                self._start(running_of(row, admission, admitted_at))
         self.backlog.replace(removed, added)
+        self._settle_claims()
 
     def give_way(self, unit_id: int, evicting_until: datetime, *, preempted_at: tuple[datetime, ...]) -> None:
         """Apply an eviction that the leader has committed. The unit holds its places until it is gone."""
+        before = self.running[unit_id]
         unit = replace(
-            self.running[unit_id],
+            before,
             evicting_until=evicting_until,
             preempted_at=preempted_at,
             is_resizable=False,
         )
         self.resizable.pop(unit_id, None)
+        taken = self.holders.taken[unit_id]
+        self.holders.remove(before)
+        self.holders.add(unit, taken)
         self.running[unit_id] = self.running_in[unit.queue_id][unit_id] = self.leaving[unit_id] = unit
 
     def resize(self, resizes: Iterable[Resize], resized_at: datetime) -> None:
@@ -154,12 +165,15 @@ class World:
                     dropping_until=until if resize.dropped else None,
                 )
             )
+        self._settle_claims()
 
     def keep_claims(self, made: Iterable[Claim], *, ended: Iterable[int]) -> None:
         """Apply what the leader has committed of claims."""
         for unit_id in ended:
             self.claims.pop(unit_id, None)
         self.claims.update({claim.unit_id: claim for claim in made})
+        self.claims_revision += 1
+        self._settle_claims()
 
     def next_wake(self, now: datetime) -> datetime | None:
         """When waiting alone changes what may be admitted: the next end of a backoff, or the next instant
@@ -231,6 +245,30 @@ class World:
             running={key: on_terms(unit, self._terms, self.shapes) for key, unit in changes.running.items()},
         )
 
+    def _settle_claims(self) -> None:
+        """Keep what is free of the places of claims, older claims first, while their units are entitled."""
+        if not self.claims and not self.capacity.kept:
+            return
+        kept: dict[int, tuple[Taken, ...]] = {}
+        devices: dict[int, set[int]] = {}
+        for claim in sorted(self.claims.values(), key=lambda claim: (claim.made_at, claim.unit_id)):
+            row = self.pending.get(claim.unit_id)
+            queue = None if row is None else self.configuration.queues.get(row.queue_id)
+            if row is None or claim.cause is ClaimCause.PREEMPTION or not is_entitled(claim, row, queue):
+                continue
+            kept[claim.unit_id] = kept_of(
+                claim,
+                self.shapes[row.shape_id],
+                nodes=self.capacity.nodes,
+                on_node=self.holders.on_node,
+                taken=devices,
+            )
+            for taken in kept[claim.unit_id]:
+                devices.setdefault(taken.node_id, set()).update(taken.devices)
+        if kept != self.capacity.kept:
+            self.claims_revision += 1
+            self.capacity.keep(kept)
+
     def _start(self, unit: RunningUnit) -> None:
         self.running[unit.id] = unit
         self.running_in.setdefault(unit.queue_id, {})[unit.id] = unit
@@ -245,6 +283,7 @@ class World:
             used[resource] = used.get(resource, 0) + amount
         self.quota.charge(unit.queue_id, unit.usage)
         self.own_use.start(unit)
+        self.holders.add(unit, taken_by(unit.places, self.shapes[unit.shape_id]))
         self._hold(unit)
 
     def _leaving_part(self, unit: RunningUnit) -> RunningUnit:
@@ -254,7 +293,7 @@ class World:
         return replace(part_of(unit, gone, shape=shape, nodes=nodes), evicting_until=unit.dropping_until)
 
     def _hold(self, unit: RunningUnit) -> None:
-        for taken in taken_by(unit.places, self.shapes[unit.shape_id]):
+        for taken in self.holders.taken[unit.id]:
             self.capacity.hold(taken)
 
     def _end(self, unit: RunningUnit) -> None:
@@ -267,8 +306,9 @@ class World:
             used[resource] -= amount
         self.quota.refund(unit.queue_id, unit.usage)
         self.own_use.end(unit)
-        for taken in taken_by(unit.places, self.shapes[unit.shape_id]):
+        for taken in self.holders.taken[unit.id]:
             self.capacity.release(taken)
+        self.holders.remove(unit)
 
 
 def _freed(before: RunningUnit, after: RunningUnit | None) -> Iterator[Freed]:
@@ -279,7 +319,7 @@ def _freed(before: RunningUnit, after: RunningUnit | None) -> Iterator[Freed]:
         yield Freed(unit_id=before.id, attempt=before.attempt, shape_id=before.shape_id, places=gone)
 
 
-def _running(row: PendingUnit, admission: Admission, admitted_at: datetime) -> RunningUnit:
+def running_of(row: PendingUnit, admission: Admission, admitted_at: datetime) -> RunningUnit:
     limit = row.time_limit_seconds
     return RunningUnit(
         id=admission.unit_id,

@@ -18,6 +18,8 @@ class Position(Struct, frozen=True, kw_only=True):
     queue_length: int
     as_of: datetime | None
     cycle_id: int | None
+    #: The date of its claim.
+    planned_start_at: datetime | None
 
 
 class Reason(Struct, frozen=True, kw_only=True):

@@ -47,6 +47,17 @@ class After(Struct, frozen=True, kw_only=True):
     when: str
 
 
+class Claim(Struct, frozen=True, kw_only=True):
+    """Places that are kept for a group that waits. `cause`: Head, Guard or Preemption; `due_at`: when they
+    should be free, None while somebody on them has no time limit; `redated`: how many dates have passed."""
+
+    cause: str
+    made_at: datetime
+    due_at: datetime | None
+    redated: int
+    gpus: int
+
+
 class Recovery(Struct, frozen=True, kw_only=True):
     on_member_loss: str
     max_restarts: int
@@ -121,6 +132,7 @@ class Group(Struct, frozen=True, kw_only=True):
     attempt: int | None
     generation: int | None
     places: list[GroupPlace]
+    claim: Claim | None
     pool: str | None
     is_unreachable: bool
     is_held: bool

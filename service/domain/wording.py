@@ -200,6 +200,17 @@ def _turn(facts: Facts) -> str:
     return f"waits behind {named}, for the queue is strict" if named else "waits behind another group"
 
 
+def _held(facts: Facts) -> str:
+    named = ", ".join(facts.holders[:_NAMED_HOLDERS]) or "another group"
+    until = facts.scope.get("until")
+    date = f" until {until}" if until else ""
+    if facts.scope.get("time_limit") == "none":
+        how = "it has no time limit, so it counts as never ending"
+    else:
+        how = "it would not surely end before" if until else "they have no date"
+    return f"the places that it could use are kept for {named}{date}: {how}"
+
+
 def _after(facts: Facts) -> str:
     ended = {"ok": "to succeed", "not_ok": "to fail"}.get(facts.scope.get("when", ""), "to end")
     if not facts.holders:
@@ -242,7 +253,7 @@ _SENTENCES: Mapping[Code, Callable[[Facts], str]] = {
     Code.NODES_UNAVAILABLE: _unavailable,
     Code.DEVICES_UNHEALTHY: _unhealthy,
     Code.PREEMPTION_IN_PROGRESS: _plain("the groups that make room for it are still stopping"),
-    Code.HELD_FOR_CLAIM: _plain("the places are kept for another group"),
+    Code.HELD_FOR_CLAIM: _held,
     Code.WAITING_FOR_TURN: _turn,
     Code.PENDING_EVALUATION: _plain("no cycle has decided on it yet"),
 }

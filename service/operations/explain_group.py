@@ -20,6 +20,7 @@ from service.inventory.client import inventory_errors
 from service.inventory.verdicts import PublishedQueue, read_numbers, read_queue
 from service.operations.own_limit_reasons import reasons_of_own_limits
 from service.operations.read_groups import get_visible_group, reading
+from service.store.claim_reads import find_claim
 from service.store.group_lists import count_waiting_before
 from service.store.group_reads import GroupRow
 from service.store.preemption_reads import list_victims_of
@@ -38,7 +39,8 @@ class Standing:
     """`position` counts from 1 within the queue, `overall` over all queues; None if nothing waits, or
     what waits may not be admitted now (held, waiting for another group or for an instant, queue stopped),
     or no cycle has seen it.
-    `as_of` and `cycle_id` name the cycle."""
+    `as_of` and `cycle_id` name the cycle.
+    `planned_start_at` is the date of its claim, while that is to come."""
 
     group: GroupRow
     is_waiting: bool
@@ -47,6 +49,7 @@ class Standing:
     waiting_groups: int
     as_of: datetime | None
     cycle_id: int | None
+    planned_start_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -213,7 +216,17 @@ def _published_reasons(
         return
     blockers = zip(published.verdicts[verdict], published.since[verdict], strict=True)
     for blocker, since in blockers:
-        yield _reason(blocker, numbers, since=max(since, group.submitted_at), cycle=published.cycle)
+        told = _held_for_others(blocker, group) if blocker.code is Code.HELD_FOR_CLAIM else blocker
+        yield _reason(told, numbers, since=max(since, group.submitted_at), cycle=published.cycle)
+
+
+def _held_for_others(blocker: Blocker, group: GroupRow) -> Blocker:
+    """Its own claim is in nobody's way; without a time limit it counts as never ending, and is told so."""
+    holders = tuple(holder for holder in blocker.holders if holder != str(group.public_id))
+    scope = dict(blocker.scope)
+    if group.time_limit_seconds is None:
+        scope["time_limit"] = "none"
+    return replace(blocker, holders=holders, scope=scope)
 
 
 def _reason(blocker: Blocker, numbers: Mapping[str, int], *, since: datetime, cycle: int) -> Reason:
@@ -278,6 +291,8 @@ def _standing(
     now: datetime,
 ) -> Standing:
     position = published.position_of(group.id) if published and facts.is_eligible else None
+    claim = find_claim(conn, group.id) if facts.rows else None
+    due_at = None if claim is None else claim.due_at
     return Standing(
         group=group,
         is_waiting=facts.rows > 0,
@@ -286,4 +301,5 @@ def _standing(
         waiting_groups=len(published.positions()) if published else 0,
         as_of=published.at if published else None,
         cycle_id=published.cycle if published else None,
+        planned_start_at=due_at if due_at is not None and due_at > now else None,
     )

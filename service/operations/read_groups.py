@@ -14,6 +14,7 @@ from service.domain.errors import NotFound
 from service.domain.principal import Principal
 from service.domain.shape import Shape
 from service.store import group_lists, live_reads, specs
+from service.store.claim_reads import GroupClaim, find_claim
 from service.store.group_lists import GroupFilter, ListKey
 from service.store.group_reads import GroupRow, UnitsOf, find_group, load_units_of, units_of_new
 from service.store.groups import NewGroup
@@ -42,6 +43,7 @@ class GroupDetail(GroupBrief):
     succeeded_members: int
     nodes: Mapping[int, str]
     is_preference_met: bool | None
+    claim: GroupClaim | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,6 +91,7 @@ def get_group(engine: Engine, public_id: UUID, *, principal: Principal) -> Group
             succeeded_members=live_reads.count_succeeded_members(conn, group.id),
             nodes={node_id: node.name for node_id, node in nodes.items()},
             is_preference_met=_is_preference_met(shape, nodes.values()),
+            claim=find_claim(conn, group.id),
         )
 
 
@@ -121,6 +124,7 @@ def detail_of_new(group: NewGroup) -> GroupDetail:
         succeeded_members=0,
         nodes={},
         is_preference_met=None,
+        claim=None,
     )
 
 

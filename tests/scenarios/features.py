@@ -51,8 +51,6 @@ ALL = frozenset(
 
 NOT_BUILT = frozenset(
     [
-        "backfill",
-        "guard",
         "dry_run",
     ]
 )

@@ -37,8 +37,6 @@ from workers.dispatch import Dispatcher
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 _ADMIN_KEY = "the-admin-of-the-scenario"
 _PASSES = 200
-#: Settings of a scenario that say how features work which are not built: they change nothing yet.
-_OF_LATER_FEATURES = frozenset({"reserve_depth", "guard_seconds"})
 #: Fields of a submitted group and of a queue that go to the API under these names and shapes.
 _QUEUE_FIELDS = [
     "name",
@@ -147,8 +145,8 @@ class Stage:
 
     def _make_settings(self, database_url: str, redis_url: str) -> Settings:
         said = dict(self.scenario.body.get("settings", {}))
-        for name in _OF_LATER_FEATURES & said.keys():
-            del said[name]
+        if "reserve_depth" in said:
+            said["reserve_depth"] = str(said["reserve_depth"])
         unknown = said.keys() - set(Settings.__struct_fields__)
         if unknown:
             raise ScenarioError(f"settings {sorted(unknown)} are not known")

@@ -24,6 +24,8 @@ class PositionAnswer(AnswerStruct, frozen=True, kw_only=True):
     queue_length: int
     as_of: datetime | None
     cycle_id: int | None
+    #: The date of its claim: when the places that are kept for it should be free.
+    planned_start_at: datetime | None
 
 
 class ReasonAnswer(AnswerStruct, frozen=True, kw_only=True):
@@ -65,6 +67,7 @@ def position_answer(standing: Standing) -> PositionAnswer:
         queue_length=standing.waiting_groups,
         as_of=standing.as_of,
         cycle_id=standing.cycle_id,
+        planned_start_at=standing.planned_start_at,
     )
 
 

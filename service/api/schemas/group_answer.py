@@ -13,6 +13,7 @@ from service.domain.group import Elastic, Recovery
 from service.domain.resources import Resources
 from service.domain.shape import Shape
 from service.operations.read_groups import GroupBrief, GroupDetail
+from service.store.claim_reads import GroupClaim
 from service.store.live_reads import LiveUnit
 
 
@@ -58,6 +59,19 @@ class AfterAnswer(AnswerStruct, frozen=True, kw_only=True):
     when: str
 
 
+class ClaimAnswer(AnswerStruct, frozen=True, kw_only=True):
+    """`cause`: `Head`, it is next and its start has a date; `Guard`, it has lacked nothing but places for its
+    guard time; `Preemption`, others make room for it. `due_at`: when its places should be free; null while
+    somebody on them has no time limit. `redated`: how many of its dates have passed. `gpus`: all that it
+    names, free or not."""
+
+    cause: str
+    made_at: datetime
+    due_at: datetime | None
+    redated: int
+    gpus: int
+
+
 class RecoveryAnswer(AnswerStruct, frozen=True, kw_only=True):
     on_member_loss: str
     max_restarts: int
@@ -94,6 +108,8 @@ class GroupAnswer(AnswerStruct, frozen=True, kw_only=True):
     attempt: int | None
     generation: int | None
     places: list[PlaceAnswer]
+    #: Places that are kept for it while it waits.
+    claim: ClaimAnswer | None
     pool: str | None
     is_unreachable: bool
     is_held: bool
@@ -161,6 +177,18 @@ def brief_answer(brief: GroupBrief, position: int | None) -> GroupBriefAnswer:
     )
 
 
+def _claim(claim: GroupClaim | None) -> ClaimAnswer | None:
+    if claim is None:
+        return None
+    return ClaimAnswer(
+        cause=claim.cause.value,
+        made_at=claim.made_at,
+        due_at=claim.due_at,
+        redated=claim.redated,
+        gpus=claim.gpus,
+    )
+
+
 def group_answer(detail: GroupDetail, position: int | None) -> GroupAnswer:
     group, units, spec = detail.group, detail.units, detail.spec.spec
     return GroupAnswer(
@@ -182,6 +210,7 @@ def group_answer(detail: GroupDetail, position: int | None) -> GroupAnswer:
         attempt=units.attempt if group.is_gang else None,
         generation=_generation(detail) if group.is_gang else None,
         places=_places(detail.live, detail.nodes),
+        claim=_claim(detail.claim),
         pool=detail.live[0].pool if detail.live else None,
         is_unreachable=any(unit.is_unreachable for unit in detail.live),
         is_held=units.is_held,

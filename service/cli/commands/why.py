@@ -105,7 +105,12 @@ def _position(position: Position, now: datetime) -> Cell:
     if position.position is None:
         return f"none in {position.queue}: it may not start now{as_of}", ""
     overall = "" if position.overall_position is None else f", {position.overall_position} overall"
-    return f"{position.position} of {position.queue_length} in {position.queue}{overall}{as_of}", "bold"
+    start = position.planned_start_at
+    planned = "" if start is None else f", planned to start by {clock_time(start, today=now)}"
+    return (
+        f"{position.position} of {position.queue_length} in {position.queue}{overall}{planned}{as_of}",
+        "bold",
+    )
 
 
 def _holders(reason: Reason, names: Mapping[str, str]) -> str:

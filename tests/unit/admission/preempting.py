@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from service.admission.holds import taken_by
 from service.admission.policy import DEFAULT, Policy
 from service.admission.preempt import Preemption, Preemptor
 from service.admission.quota import QuotaBook
@@ -40,7 +41,12 @@ def ask_in_one_cycle(
             site.submit(group)
     before = world.snapshot()
     try:
-        found = [preemptor.plan(world.pending[group.row.id]) for group in groups]
+        found = []
+        for group in groups:
+            preemption = preemptor.plan(world.pending[group.row.id])
+            for taken in () if preemption is None else taken_by(preemption.claim.places, group.shape):
+                world.capacity.take(taken)
+            found.append(preemption)
     finally:
         quota.give_back()
         world.capacity.give_back()

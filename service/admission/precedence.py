@@ -1,0 +1,46 @@
+"""Who goes before a claim, though it was there first: never because shares have moved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from service.admission.entitlement import are_in_one_tree
+from service.admission.query import ShapeQuery
+from service.admission.resident import World
+from service.admission.tournament import must_borrow
+from service.admission.world import PendingUnit, Queue
+from service.domain.claim import Claim, ClaimCause
+from service.domain.queue import Order
+
+
+class Precedence:
+    """By priority within a queue, and in a cohort a unit within its queue's nominal quota before a head that
+    would have to borrow."""
+
+    def __init__(self, world: World, query_of: Callable[[int], ShapeQuery]) -> None:
+        self._world = world
+        self._query_of = query_of
+
+    def goes_before(self, row: PendingUnit, claim: Claim) -> bool:
+        claimant = self._world.pending[claim.unit_id]
+        if row.queue_id == claimant.queue_id:
+            return overtakes(row, claimant, self._world.configuration.queues[row.queue_id])
+        if claim.cause is not ClaimCause.HEAD:
+            return False
+        tree = self._world.quota
+        is_near = are_in_one_tree(row.queue_id, claimant.queue_id, tree)
+        return is_near and self._borrows(claimant) and not self._borrows(row)
+
+    def _borrows(self, row: PendingUnit) -> bool:
+        node = self._world.quota.queues[row.queue_id]
+        return node.parent is not None and must_borrow(node, self._query_of(row.shape_id))
+
+
+def overtakes(row: PendingUnit, claimant: PendingUnit, queue: Queue) -> bool:
+    """Within one queue: by priority. In a strict queue nobody comes before the first."""
+    if row.id == claimant.id:
+        return False
+    if row.priority != claimant.priority:
+        return row.priority > claimant.priority
+    is_older = (row.submitted_at, row.group_id) < (claimant.submitted_at, claimant.group_id)
+    return queue.order is Order.STRICT and is_older
