@@ -23,6 +23,7 @@ from service.admission.resident import World
 from service.admission.world import PendingUnit
 from service.domain.claim import Claim, ClaimCause
 from service.domain.node import Place
+from service.domain.queue import Order
 
 #: A cohort that has no parent, or a queue without one, and a flavor: where so many heads have a claim.
 Slot = tuple[str, int, str]
@@ -149,6 +150,12 @@ class Reserver:
             self._renew(claim, row, dated)
 
     def _renew(self, claim: Claim, row: PendingUnit, dated: Dated) -> None:
+        is_due = claim.due_at is None or claim.due_at <= self._now
+        if is_due and claim.cause is not ClaimCause.PREEMPTION and not self._may_start(row):
+            # Its date has come, and it lacks something else: what is kept for it would only lie idle.
+            self._claims.end(claim.unit_id)
+            self._count(claim, -1)
+            return
         is_later = claim.due_at is not None and (dated.due_at is None or dated.due_at > claim.due_at)
         if dated.is_lost or is_later:
             self.date_anew(claim, row, dated)
@@ -285,6 +292,13 @@ class Reserver:
         """Never now or past: what could be free and is not gets another minute."""
         due_at = dated.due_at
         return due_at if due_at is not None and due_at > self._now else self._now + LATE
+
+    def _may_start(self, row: PendingUnit) -> bool:
+        """Whether there is quota, and in a strict queue nobody before it."""
+        if self._quota.exceeded(row.queue_id, self._fitter.query(row.shape_id)):
+            return False
+        is_strict = self._world.configuration.queues[row.queue_id].order is Order.STRICT
+        return not is_strict or self._world.backlog.lines[row.queue_id].keys[0][4] == row.id
 
     def _lacks_places_alone(self, row: PendingUnit, query: ShapeQuery) -> bool:
         if self._quota.exceeded(row.queue_id, query):
