@@ -13,7 +13,7 @@ from service.admission.own_use import OwnUse
 from service.admission.placement import place_gang, place_members
 from service.admission.plan import Admission
 from service.admission.query import NO_MODEL, ShapeQuery
-from service.admission.quota import QuotaBook
+from service.admission.quota import QuotaBook, exceeded_models
 from service.admission.ranks import devices_of_members, gang_places
 from service.admission.scratch import Share
 from service.admission.sizes import Counts, largest
@@ -70,10 +70,7 @@ class Fitter:
         self._is_lent, self.has_missed_lent = is_lent, False
         is_hopeless = not is_lent and self.has_missed(row.shape_id)
         if not is_hopeless and not self._is_too_much(row, query):
-            # What nobody could take back may not be borrowed.
-            could_borrow = self.quota.tree.queues[row.queue_id].parent is not None
-            is_fixed = could_borrow and not row.is_preemptible
-            caps = self._caps(row, query, is_within=is_within or is_fixed)
+            caps = self._caps(row, query, is_within=is_within or self._may_not_borrow(row))
             if query.shape.is_gang:
                 placed = self._fit_gang(row, query, caps)
             else:
@@ -81,6 +78,20 @@ class Fitter:
                 placed = self._fit_members(row, query, want=least, caps=caps)
         self._placed[row.id] = before + placed
         return Fitted(placed, want - placed)
+
+    def caps_of(self, row: PendingUnit) -> dict[str, int] | None:
+        """GPUs by model that the row may take, for models that are bounded; None if that is too little,
+        whichever places it finds."""
+        query = self.query(row.shape_id)
+        if self._is_too_much(row, query):
+            return None
+        caps = self._caps(row, query, is_within=self._may_not_borrow(row))
+        return None if exceeded_models(query, caps) else caps
+
+    def _may_not_borrow(self, row: PendingUnit) -> bool:
+        """What nobody could take back may not be borrowed."""
+        could_borrow = self.quota.tree.queues[row.queue_id].parent is not None
+        return could_borrow and not row.is_preemptible
 
     def fit_claimant(self, row: PendingUnit) -> Fitted:
         """As `fit`, of a row with places of its own."""

@@ -11,6 +11,7 @@ from datetime import datetime
 from service.admission.backlog import ClassId
 from service.admission.claims import ClaimBook
 from service.admission.dating import LATE, Dated, Ends, Search
+from service.admission.eligibility import is_eligible
 from service.admission.fit import Fitter
 from service.admission.front import Onlooker
 from service.admission.guard import find_expired
@@ -186,10 +187,10 @@ class Reserver:
     def guard(self) -> None:
         """For those whose guard has run out, before anybody is considered: what is free next is theirs."""
         for row in find_expired(self._world, self._now, self._guard_seconds):
-            claim, query = self._claims.find(row.id), self._fitter.query(row.shape_id)
+            claim = self._claims.find(row.id)
             if claim is not None or row.shape_id not in self._fitter.misses:
                 continue
-            if not self._lacks_places_alone(row, query):
+            if not self._lacks_places_alone(row):
                 continue
             found = self._search(row, is_endless=True)
             if found is not None:
@@ -218,7 +219,7 @@ class Reserver:
         # 2. Places alone are missing: there is quota, and the unit would fit if nothing else ran.
         class_id = row.queue_id, row.shape_id
         query = self._fitter.query(row.shape_id)
-        if self._depth == 0 or not self._lacks_places_alone(row, query):
+        if self._depth == 0 or not self._lacks_places_alone(row):
             return
         # 3. So many heads have a dated claim. Those that this one goes before give theirs up to it.
         if not (self._has_slot(row.queue_id, query) or behind) or class_id in self._undated:
@@ -279,7 +280,8 @@ class Reserver:
         world, query = self._world, self._fitter.query(row.shape_id)
         besides = [row.id, *(claim.unit_id for claim in behind)]
         with self._claims.occupied(besides=besides) as own:
-            search = Search(world, row, query, caps=self._quota.caps(row.queue_id, query))
+            caps = self._fitter.caps_of(row)
+            search = Search(world, row, query, caps=caps if caps is not None else {})
             places = search.run(self._ends.bounded())
             if places is None and is_endless:
                 places = search.run([*self._ends.bounded(), *self._ends.endless()])
@@ -295,14 +297,21 @@ class Reserver:
 
     def _may_start(self, row: PendingUnit) -> bool:
         """Whether there is quota, and in a strict queue nobody before it."""
-        if self._quota.exceeded(row.queue_id, self._fitter.query(row.shape_id)):
+        if self._fitter.caps_of(row) is None:
             return False
         is_strict = self._world.configuration.queues[row.queue_id].order is Order.STRICT
-        return not is_strict or self._world.backlog.lines[row.queue_id].keys[0][4] == row.id
+        return not is_strict or self._first_of(row.queue_id) == row.id
 
-    def _lacks_places_alone(self, row: PendingUnit, query: ShapeQuery) -> bool:
-        if self._quota.exceeded(row.queue_id, query):
-            return False
+    def _first_of(self, queue_id: int) -> int | None:
+        """The row that blocks a strict queue till it starts: of those that may start and could ever fit."""
+        world = self._world
+        rows = (world.pending[key[4]] for key in world.backlog.lines[queue_id].keys)
+        return next((row.id for row in rows if is_eligible(row, self._now) and self._could_fit(row)), None)
+
+    def _lacks_places_alone(self, row: PendingUnit) -> bool:
+        return self._fitter.caps_of(row) is not None and self._could_fit(row)
+
+    def _could_fit(self, row: PendingUnit) -> bool:
         world = self._world
         return world.feasibility.fits(row.shape_id, world.shapes[row.shape_id], world.quota, row.queue_id)
 
@@ -313,7 +322,7 @@ class Reserver:
         """Not asked again before somebody without a bound has ended, or claims have changed."""
         class_id = row.queue_id, row.shape_id
         self._undated.add(class_id)
-        caps = self._quota.caps(row.queue_id, query)
+        caps = self._fitter.caps_of(row) or {}
         if not self._world.capacity.is_in_use and all(cap >= query.total.gpus for cap in caps.values()):
             self._world.memory.undated[class_id] = self._stamp()
 
