@@ -72,11 +72,11 @@ def get_runtimes(
         found = find_queue(conn, queue)
         if found is None or not may_see(principal, found):
             raise no_queue(queue)
-        basis, runtimes = _best(conn, found.id, owner)
+        basis, runtimes = _best(conn, queue_id=found.id, owner=owner)
     return RuntimesView(queue=queue, tenant=owner[0], user=owner[1], basis=basis, found=runtimes)
 
 
-def _best(conn: Connection, queue_id: int, owner: tuple[str, str]) -> tuple[Basis | None, Runtimes]:
+def _best(conn: Connection, *, queue_id: int, owner: tuple[str, str]) -> tuple[Basis | None, Runtimes]:
     own = read_runtimes(conn, queue_id=queue_id, owner=owner)
     if own.samples >= _FEWEST:
         return Basis.USER, own

@@ -69,7 +69,7 @@ def read_changes(conn: Connection, since: Snapshot, *, half_life_seconds: float 
     with own_begin(conn) as driver:
         with driver.pipeline():
             driver.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-            answers = _ask(driver, since, half_life_seconds)
+            answers = _ask(driver, since, half_life_seconds=half_life_seconds)
             driver.execute("COMMIT")
         return _told(answers)
 
@@ -78,11 +78,11 @@ def read_changes_within(conn: Connection, since: Snapshot, *, half_life_seconds:
     """As `read_changes`, as of the open snapshot."""
     driver = driver_of(conn)
     with driver.pipeline():
-        answers = _ask(driver, since, half_life_seconds)
+        answers = _ask(driver, since, half_life_seconds=half_life_seconds)
     return _told(answers)
 
 
-def _ask(driver: psycopg.Connection, since: Snapshot, half_life_seconds: float) -> list[Cursor]:
+def _ask(driver: psycopg.Connection, since: Snapshot, *, half_life_seconds: float) -> list[Cursor]:
     values: dict[str, Any] = {"xmax": since.xmax, "xip": "{" + ",".join(since.xip) + "}"}
     asked = [
         driver.execute(_SINCE, values),

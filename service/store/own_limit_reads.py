@@ -42,12 +42,12 @@ def find_own_limit_facts(conn: Connection, group: GroupRow) -> OwnLimitFacts | N
         models=tuple(models),
         user_limit=row.user_limit or {},
         group_limit=row.group_limit or {},
-        user_holds=_held(conn, group, mine),
-        group_holds=_held(conn, group, "g.id = :group_id"),
+        user_holds=_held(conn, group, whose=mine),
+        group_holds=_held(conn, group, whose="g.id = :group_id"),
     )
 
 
-def _held(conn: Connection, group: GroupRow, whose: str) -> dict[str, int]:
+def _held(conn: Connection, group: GroupRow, *, whose: str) -> dict[str, int]:
     rows = conn.execute(
         text(
             "SELECT resource, sum(amount::bigint)::bigint AS amount"  # noqa: S608
