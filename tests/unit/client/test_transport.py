@@ -18,14 +18,34 @@ QUEUE = json.dumps(
     {
         "name": "q",
         "tenant": None,
+        "cohort": None,
+        "weight": 1.0,
         "order": "strict",
         "stop": "none",
         "nominal_quota": None,
+        "borrowing_limit": {},
+        "lending_limit": {},
         "limit": {},
+        "user_limit": {},
+        "group_limit": {},
+        "flavors": None,
+        "pools": None,
+        "filling": "pack",
+        "preempt_within": "never",
+        "reclaim": "never",
+        "min_runtime": "0s",
+        "evictions_per_day": None,
+        "highest_priority": {},
+        "default_time_limit": None,
+        "max_time_limit": None,
         "used": {},
+        "borrowed": {},
         "demanded": {},
         "waiting": 0,
+        "share": 0.0,
+        "rank": 1,
         "created_at": "2026-03-04T12:00:00Z",
+        "deleting_at": None,
     }
 ).encode()
 QUEUES = b'{"queues": [' + QUEUE + b"]}"
@@ -45,7 +65,7 @@ def test_the_key_is_sent_and_a_typed_answer_comes_back() -> None:
 
 
 def test_a_field_of_a_newer_server_is_no_trouble() -> None:
-    with serving(Answer(body=QUEUES.replace(b'"name"', b'"cohort": "c", "name"'))) as (_, client):
+    with serving(Answer(body=QUEUES.replace(b'"name"', b'"colour": "red", "name"'))) as (_, client):
         assert client.queues.list()[0].name == "q"
 
 
