@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 
-import msgspec
 import pytest
 
 from service.admission.sizes import Counts, counts_of, largest, last_role, next_role
@@ -132,8 +130,8 @@ def test_few_sizes_are_tried() -> None:
 
 def test_the_digest_of_a_rigid_shape_is_what_it_was_before_there_were_others() -> None:
     shape = Shape(scheduling=Scheduling.GANG, roles=(role(2, labels={"zone": "a"}),), required="rack")
-    before = msgspec.json.encode(shape, order="deterministic").replace(b',"sizing":null', b"")
-    assert shape_digest(shape) == hashlib.sha256(before).digest()
+    before = "392354fd74cb74dbbb189d75f831ac203602c5f342e6f55c0644e03213f7a3bc"
+    assert shape_digest(shape).hex() == before
     digests = {
         shape_digest(Shape(scheduling=shape.scheduling, roles=shape.roles, sizing=each)) for each in Sizing
     }
