@@ -87,6 +87,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     #: What was used and is over counts half after so long when waiting groups are ordered; 0: only what is
     #: held now counts.
     half_life_seconds: Annotated[float, msgspec.Meta(ge=0, le=_LONG)] = 0.0
+    #: What a preemption costs on each GPU besides the work that is lost with it: victims of equal priority
+    #: are chosen by it.
+    restart_cost_seconds: Annotated[float, msgspec.Meta(ge=0, le=_LONG)] = 60.0
+    #: So much work of each GPU counts at most as lost.
+    lost_work_cap_seconds: Annotated[float, msgspec.Meta(ge=0, le=_LONG)] = 86_400.0
+    #: A preemption for a fair share that would lose more GPU-seconds is not made; `none`: no bound.
+    fair_share_price_seconds: Annotated[str, msgspec.Meta(pattern="^(none|[0-9]{1,15})\\Z")] = "none"
+    #: So long may a minimum runtime, or evictions of the same day, delay whoever takes nominal quota back.
+    reclaim_delay_seconds: Annotated[float, msgspec.Meta(ge=0, le=_LONG)] = 0.0
+    #: An elastic group is not resized again before.
+    resize_interval_seconds: Seconds = 600.0
     #: The ticker's period: a lost wake-up costs one tick.
     tick_seconds: Seconds = 1.0
     #: A process is well as long as its main loop has come round within so long (`muster health`): longer

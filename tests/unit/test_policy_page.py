@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
+from service.admission.policy import Policy
 from service.api.schemas.cohort import CohortRequest
 from service.api.schemas.policy import PolicyRequest, wanted_of
 from service.api.schemas.queue import QueueRequest
 from service.cli.policy_file import PolicyFile, policy_text
 from service.domain.tree_rules import broken_tree_rules
+from service.settings import Settings
 
-PAGE = (Path(__file__).parents[2] / "docs" / "policy.md").read_text()
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "policy.md").read_text()
+EXAMPLE = ROOT / "tests/scenarios/files/100-the-worked-example-of-the-policy.yaml"
 
 
 @pytest.mark.parametrize(
@@ -34,3 +40,27 @@ def test_the_file_on_the_page_is_canonical_and_sound() -> None:
     assert policy_text(file.body) == text
     wanted = wanted_of(msgspec.convert(file.body, PolicyRequest), is_all=True)
     assert broken_tree_rules(wanted.tree) == ()
+
+
+def test_every_setting_of_the_whole_cluster_is_told() -> None:
+    section = PAGE.partition("## Settings of the whole cluster\n")[2].partition("\n## ")[0]
+    told = {name.lower() for name in re.findall(r"`MUSTER_(\w+)`", section)}
+    assert told == {each.name for each in fields(Policy)}
+    assert told <= set(Settings.__struct_fields__)
+
+
+def test_the_example_is_what_the_scenario_plays() -> None:
+    """Each instant of the table is one of the file, and each group of the file is in the table."""
+    section = PAGE.partition("## An example\n")[2].partition("\n## ")[0]
+    scenario = yaml.safe_load(EXAMPLE.read_text())
+    steps = scenario["timeline"]
+    instants = [int(at) for at in re.findall(r"^\| (\d+) \|", section, re.MULTILINE)]
+    assert instants == sorted({step["at"] for step in steps if step["do"] != "cycle"} | {561, 601})
+    for step in steps:
+        if step["do"] == "submit":
+            row = re.search(rf"^\| {step['at']} \|.*$", section, re.MULTILINE)
+            assert row is not None
+            assert f"`{step['queue']}`" in row[0]
+            assert str(step.get("time_limit_seconds", "")) in row[0]
+    told = set(re.findall(r"\b[prs]\d\b", section)) | {"s2", "s3"}
+    assert told == {name for step in steps for name in [*step.get("groups", []), step.get("group")] if name}
