@@ -23,13 +23,14 @@ class Shares(Struct, frozen=True, kw_only=True):
 
 class Preemption(Struct, frozen=True, kw_only=True):
     """One attempt that gave way. `victim` and `claimant` None: somebody else's group, or one that was
-    dropped. `outcome`: None while the claimant waits, `Started`, or `Wasted` with its cause."""
+    dropped; so are queues of other tenants. `outcome`: None while the claimant waits, `Started`, or `Wasted`
+    with its cause."""
 
     victim: str | None
-    victim_queue: str
+    victim_queue: str | None
     victim_attempt: int
     claimant: str | None
-    claimant_queue: str
+    claimant_queue: str | None
     entitlement: str
     shares_before: Shares
     shares_after: Shares

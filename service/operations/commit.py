@@ -16,7 +16,7 @@ from service.points import reach
 from service.store.admit import WaitingRow, admit, begin_cycle, read_taken
 from service.store.begin import own_begin
 from service.store.claims import write_claims
-from service.store.evictions import EvictedUnit, evict, lock_victims, read_evicted, settle_preemptions
+from service.store.evictions import EvictedUnit, evict, read_evicted, settle_preemptions
 from service.store.lease import Fence
 from service.store.resizes import read_resized, write_resizes
 
@@ -86,14 +86,15 @@ def _commit_once(
     rows = _waiting_rows(plan.admissions)
     with own_begin(conn) as driver:
         with driver.pipeline():
-            begin_cycle(driver, independent_groups)
-            lock_victims(driver, plan.evictions)
+            begin_cycle(driver, independent_groups, victims=[each.unit_id for each in plan.evictions])
             admitted = admit(driver, plan.admissions, rows=rows, fence=fence, now=now, cycle=cycle)
             # Whatever follows is under the fence too: if it has moved, all of this is rolled back.
             written = write_resizes(
                 driver, plan.resizes, epoch=fence.epoch, config_version=fence.config_version, now=now
             )
-            write_claims(driver, made=plan.claims_made, ended=plan.claims_ended, leaving=rows)
+            write_claims(
+                driver, made=plan.claims_made, ended=plan.claims_ended, starting=_starting(plan), now=now
+            )
             settle_preemptions(driver, started=_served(plan), wasted=plan.wasted, now=now)
             evicted = evict(driver, plan.evictions, now=now)
         taken, resized = read_taken(admitted), read_resized(written)
@@ -113,8 +114,12 @@ def _commit_once(
 
 def _served(plan: Plan) -> dict[int, int]:
     """Rows whose claim ends with the admission of a unit, and that unit: perhaps others gave way to it."""
-    served = plan.claims_ended - plan.wasted.keys()
-    return {a.from_unit_id: a.unit_id for a in plan.admissions if a.from_unit_id in served}
+    return {row: unit for row, unit in _starting(plan).items() if row not in plan.wasted}
+
+
+def _starting(plan: Plan) -> dict[int, int]:
+    """By row whose claim ends a unit that is admitted from it."""
+    return {a.from_unit_id: a.unit_id for a in plan.admissions if a.from_unit_id in plan.claims_ended}
 
 
 def _waiting_rows(admissions: Sequence[Admission]) -> list[WaitingRow]:

@@ -15,11 +15,14 @@ from service.store.preemption_reads import ReceiptKey, ReceiptRow, list_receipts
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """`victim` and `claimant` None: somebody else's group, or one that was dropped."""
+    """`victim` and `claimant` None: somebody else's group, or one that was dropped. Of their queues those
+    of other tenants are None."""
 
     row: ReceiptRow
     victim: UUID | None
+    victim_queue: str | None
     claimant: UUID | None
+    claimant_queue: str | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,8 +57,13 @@ def _as_seen_by(principal: Principal, row: ReceiptRow) -> Receipt:
     def is_seen(owner: tuple[str, str] | None) -> bool:
         return owner is not None and principal.may_see(tenant=owner[0], owner=owner[1])
 
+    def is_known(tenant: str | None) -> bool:
+        return principal.is_operator or tenant in (None, principal.tenant)
+
     return Receipt(
         row=row,
         victim=row.victim_group if is_seen(row.victim_owner) else None,
+        victim_queue=row.victim_queue if is_known(row.victim_queue_tenant) else None,
         claimant=row.claimant_group if is_seen(row.claimant_owner) else None,
+        claimant_queue=row.claimant_queue if is_known(row.claimant_queue_tenant) else None,
     )

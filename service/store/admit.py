@@ -21,6 +21,10 @@ from service.store.places import pack_places
 
 _LOCK_FENCE = "SELECT FROM leadership l, config c WHERE l.id = 1 AND c.id = 1 FOR SHARE"
 _LOCK_GROUPS = "SELECT FROM groups WHERE id = ANY(%s::bigint[]) ORDER BY id FOR NO KEY UPDATE"
+_LOCK_VICTIMS = """
+SELECT FROM units u JOIN attempts a ON a.unit_id = u.id WHERE u.id = ANY(%s::bigint[])
+ORDER BY u.id FOR NO KEY UPDATE OF u, a
+"""
 #: `taken`: compare and set, of rows that are as the plan knew them, unless the fence has moved, which
 #: stays where it is until the end (L2). `first_index` is the lowest index that keeps waiting, or the
 #: last one if none does: then the row itself is admitted. No UPDATE promises in which order it locks:
@@ -100,15 +104,20 @@ class Taken:
     row_ids: frozenset[int]
 
 
-def begin_cycle(driver: psycopg.Connection[Any], independent_groups: Iterable[int]) -> None:
+def begin_cycle(
+    driver: psycopg.Connection[Any], independent_groups: Iterable[int], *, victims: Iterable[int] = ()
+) -> None:
     """Begin a cycle's transaction, in its pipeline. Before their units are looked at, `independent_groups`
-    are locked in id order, by a statement of its own (W4), and before them the fence, as everybody does it
-    who moves the one and locks the other."""
-    groups = sorted(set(independent_groups))
+    and then the units that give way, `victims`, are locked in id order, each by a statement of its own (W4),
+    and before them the fence, as everybody does it who moves the one and locks the other."""
+    groups, units = sorted(set(independent_groups)), sorted(victims)
     driver.execute("BEGIN")
-    if groups:
+    if groups or units:
         driver.execute(_LOCK_FENCE)
+    if groups:
         driver.execute(_LOCK_GROUPS, [number_array(groups)])
+    if units:
+        driver.execute(_LOCK_VICTIMS, [number_array(units)])
 
 
 def admit(

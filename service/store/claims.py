@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -10,18 +11,17 @@ import psycopg
 from sqlalchemy import Connection, text
 
 from service.domain.claim import Claim, ClaimCause
-from service.store.admit import WaitingRow
 from service.store.arrays import number_array, text_array
 from service.store.places import pack_places, places_of
 
-#: A claim ends with the start of its unit only if that came to be: `leaving` are the rows that the plan
-#: admits from, and what it leaves of them.
+#: A claim ends with the start of its unit only if that came to be: by row a unit that the plan admits from
+#: it. Of who ended meanwhile the next cycle ends it, and says what others gave way for.
 _END = """
-DELETE FROM claims c USING units u
-LEFT JOIN unnest(%(leaving)s::bigint[], %(first_indexes)s::int[], %(used_up)s::boolean[])
-  AS l (id, first_index, is_used_up) ON l.id = u.id
-WHERE c.unit_id = ANY(%(ended)s::bigint[]) AND u.id = c.unit_id
-  AND (l.id IS NULL OR u.status <> 'Pending' OR (NOT l.is_used_up AND u.first_index >= l.first_index))
+DELETE FROM claims c
+WHERE c.unit_id = ANY(%(ended)s::bigint[]) AND NOT EXISTS (
+  SELECT FROM unnest(%(rows)s::bigint[], %(starting)s::bigint[]) AS s (row_id, unit_id)
+  WHERE s.row_id = c.unit_id AND NOT EXISTS (
+    SELECT FROM attempts a WHERE a.unit_id = s.unit_id AND a.admitted_at = %(now)s::timestamptz))
 """
 _MAKE = """
 INSERT INTO claims (unit_id, cause, made_at, due_at, places, redated)
@@ -55,17 +55,19 @@ def write_claims(
     *,
     made: Sequence[Claim],
     ended: Collection[int],
-    leaving: Sequence[WaitingRow],
+    starting: Mapping[int, int],
+    now: datetime,
 ) -> None:
-    """In the transaction, and the pipeline, of a cycle whose admissions are written already."""
+    """In the transaction, and the pipeline, of a cycle whose admissions are written already. `starting`: by
+    row a unit that the plan admits from it."""
     if ended:
         driver.execute(
             _END,
             {
                 "ended": number_array(sorted(ended)),
-                "leaving": number_array(row.id for row in leaving),
-                "first_indexes": number_array(row.first_index for row in leaving),
-                "used_up": text_array("t" if row.is_used_up else "f" for row in leaving),
+                "rows": number_array(starting),
+                "starting": number_array(starting.values()),
+                "now": now,
             },
         )
     if made:

@@ -17,12 +17,9 @@ from service.domain.status import LIVE, Status
 from service.domain.unit import group_of
 from service.store.arrays import number_array, text_array
 
-_LOCK = """
-SELECT FROM units u JOIN attempts a ON a.unit_id = u.id WHERE u.id = ANY(%s::bigint[])
-ORDER BY u.id FOR NO KEY UPDATE OF u, a
-"""
 #: Of units that are still as the plan knew them: compare and set on status, attempt and target. Who has
-#: ended meanwhile, or is ending, is left alone; so is everybody if the claimant does not wait any more.
+#: ended meanwhile, or is ending, is left alone; so is everybody if the claimant does not wait any more, or
+#: is held. Whose a claimant is not is not told which group it is.
 #: As every eviction: SIGTERM now, the grace of the group, and nothing to stop if no launcher has it (X1).
 _EVICT = """
 WITH v AS MATERIALIZED (
@@ -33,16 +30,19 @@ WITH v AS MATERIALIZED (
     claimant_before, victim_before, claimant_after, victim_after, lost)
 ), gone AS (
   UPDATE attempts a SET evict_target = 'Pending', evict_cause = 'Preempted',
-    evict_message = 'gave way to group ' || c.public_id, evict_backoff_seconds = NULL,
+    evict_message = 'gave way to ' || CASE WHEN (c.tenant, c.owner) = (g.tenant, g.owner)
+                                           THEN 'group ' || c.public_id ELSE 'another group' END,
+    evict_backoff_seconds = NULL,
     stop_at = %(now)s::timestamptz,
     kill_at = COALESCE(a.kill_at, %(now)s::timestamptz + make_interval(secs => g.grace_seconds)),
     dispatch = CASE a.dispatch WHEN 'Waiting' THEN 'Waiting' ELSE 'Closing' END
   FROM v JOIN groups c ON c.id = v.claimant_group_id JOIN units w ON w.id = v.claimant_id, units u, groups g
   WHERE a.unit_id = v.unit_id AND a.attempt = v.attempt AND a.evict_target IS NULL
     AND u.id = v.unit_id AND u.status = ANY(%(live)s::text[]) AND g.id = a.group_id
-    AND w.status = 'Pending'
+    AND w.status = 'Pending' AND NOT w.is_held
   RETURNING a.unit_id, a.attempt, a.generation, a.group_id, a.queue_id, a.pool_id, a.kill_at,
-    a.evict_message, c.public_id AS claimant, c.queue_id AS claimant_queue_id
+    a.evict_message, CASE WHEN (c.tenant, c.owner) = (g.tenant, g.owner) THEN c.public_id END AS claimant,
+    c.queue_id AS claimant_queue_id
 ), evicting AS (
   UPDATE units u SET status = 'Evicting', version = u.version + 1,
     preempted_at = ARRAY(SELECT at FROM unnest(u.preempted_at) AS at
@@ -52,8 +52,8 @@ WITH v AS MATERIALIZED (
 ), told AS (
   INSERT INTO events (is_feed, at, kind, group_id, unit_id, attempt, generation, cause, actor, data)
   SELECT false, %(now)s::timestamptz, %(kind)s, group_id, unit_id, attempt, generation, 'Preempted', 'muster',
-    jsonb_build_object('target', 'Pending', 'message', evict_message, 'claimant', claimant,
-                       'entitlement', v.entitlement)
+    jsonb_strip_nulls(jsonb_build_object('target', 'Pending', 'message', evict_message,
+                      'claimant', claimant, 'entitlement', v.entitlement))
   FROM gone JOIN v USING (unit_id, attempt)
 ), noted AS (
   INSERT INTO preemptions (unit_id, attempt, group_id, queue_id, claimant_unit_id, claimant_group_id,
@@ -88,12 +88,6 @@ class EvictedUnit:
     pool_id: int
     evicting_until: datetime
     preempted_at: tuple[datetime, ...]
-
-
-def lock_victims(driver: psycopg.Connection[Any], evictions: Sequence[Eviction]) -> None:
-    """In id order, before the statement that looks at them (W4)."""
-    if evictions:
-        driver.execute(_LOCK, [number_array(sorted(eviction.unit_id for eviction in evictions))])
 
 
 def evict(

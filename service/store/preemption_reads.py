@@ -21,15 +21,17 @@ class ReceiptKey(NamedTuple):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiptRow:
     """One attempt that gave way. `claimant_group` None: that group was dropped. `victim_owner` and
-    `claimant_owner`: tenant and user."""
+    `claimant_owner`: tenant and user. A queue without a tenant is everybody's."""
 
     key: ReceiptKey
     victim_group: UUID
     victim_owner: tuple[str, str]
     victim_queue: str
+    victim_queue_tenant: str | None
     claimant_group: UUID | None
     claimant_owner: tuple[str, str] | None
     claimant_queue: str
+    claimant_queue_tenant: str | None
     entitlement: str
     claimant_share_before: float
     victim_share_before: float
@@ -43,8 +45,10 @@ class ReceiptRow:
 
 _LIST = """
 SELECT p.decided_at, p.unit_id, p.attempt, v.public_id AS victim_group, v.tenant AS victim_tenant,
-  v.owner AS victim_owner, vq.name AS victim_queue, c.public_id AS claimant_group,
-  c.tenant AS claimant_tenant, c.owner AS claimant_owner, cq.name AS claimant_queue, p.entitlement,
+  v.owner AS victim_owner, vq.name AS victim_queue, vq.tenant AS victim_queue_tenant,
+  c.public_id AS claimant_group,
+  c.tenant AS claimant_tenant, c.owner AS claimant_owner, cq.name AS claimant_queue,
+  cq.tenant AS claimant_queue_tenant, p.entitlement,
   p.claimant_share_before, p.victim_share_before, p.claimant_share_after, p.victim_share_after,
   p.lost_gpu_seconds, p.outcome, p.outcome_at, p.outcome_cause
 FROM preemptions p JOIN groups v ON v.id = p.group_id JOIN queues vq ON vq.id = p.queue_id
@@ -102,9 +106,11 @@ def _receipt(row: Row[Any]) -> ReceiptRow:
         victim_group=row.victim_group,
         victim_owner=(row.victim_tenant, row.victim_owner),
         victim_queue=row.victim_queue,
+        victim_queue_tenant=row.victim_queue_tenant,
         claimant_group=row.claimant_group,
         claimant_owner=(row.claimant_tenant, row.claimant_owner) if has_claimant else None,
         claimant_queue=row.claimant_queue,
+        claimant_queue_tenant=row.claimant_queue_tenant,
         entitlement=row.entitlement,
         claimant_share_before=row.claimant_share_before,
         victim_share_before=row.victim_share_before,

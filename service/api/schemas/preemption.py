@@ -24,15 +24,16 @@ class SharesAnswer(AnswerStruct, frozen=True, kw_only=True):
 
 class PreemptionAnswer(AnswerStruct, frozen=True, kw_only=True):
     """One attempt that gave way. `victim` and `claimant` are groups; null where it is somebody else's, or
-    was dropped. `entitlement`: Priority (within a queue), Reclaim (of nominal quota) or FairShare.
+    was dropped; so are queues of other tenants. `entitlement`: Priority (within a queue), Reclaim (of
+    nominal quota) or FairShare.
     `outcome`: null while the claimant waits, Started, or Wasted, with its cause. `lost_gpu_seconds`:
     work since the last checkpoint, and the cost of a restart."""
 
     victim: str | None
-    victim_queue: str
+    victim_queue: str | None
     victim_attempt: int
     claimant: str | None
-    claimant_queue: str
+    claimant_queue: str | None
     entitlement: Literal["Priority", "Reclaim", "FairShare"]
     shares_before: SharesAnswer
     shares_after: SharesAnswer
@@ -73,10 +74,10 @@ def _answer(receipt: Receipt) -> PreemptionAnswer:
     row = receipt.row
     return PreemptionAnswer(
         victim=None if receipt.victim is None else str(receipt.victim),
-        victim_queue=row.victim_queue,
+        victim_queue=receipt.victim_queue,
         victim_attempt=row.key.attempt,
         claimant=None if receipt.claimant is None else str(receipt.claimant),
-        claimant_queue=row.claimant_queue,
+        claimant_queue=receipt.claimant_queue,
         entitlement=row.entitlement,  # type: ignore[arg-type]
         shares_before=SharesAnswer(
             claimant=_share(row.claimant_share_before), victim=_share(row.victim_share_before)

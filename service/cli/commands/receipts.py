@@ -58,9 +58,9 @@ def _row(receipt: Preemption, now: datetime) -> list[str]:
     return [
         clock_time(receipt.decided_at, today=now),
         receipt.victim or "-",
-        receipt.victim_queue,
+        receipt.victim_queue or "-",
         receipt.claimant or "-",
-        receipt.claimant_queue,
+        receipt.claimant_queue or "-",
         receipt.entitlement,
         f"{receipt.lost_gpu_seconds:.0f} GPU-s",
         outcome if receipt.outcome_cause is None else f"{outcome}: {receipt.outcome_cause}",

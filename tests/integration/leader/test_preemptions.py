@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
 
 import pytest
 import redis
-from sqlalchemy import Engine
+from sqlalchemy import Engine, text
 
 from service.admission.resident import World
 from service.clock import VirtualClock
+from service.domain.events import Event, Kind
 from service.domain.principal import KeyRole, Principal
 from service.domain.unit import unit_id
 from service.inventory import keys
 from service.operations.load_world import load_world
 from service.operations.read_preemptions import list_preemptions
+from service.store.events import add_events
+from service.store.waiting_units import hold_units, lock_group_units
 from tests.integration.leader.conftest import MakeLeader
+from tests.integration.leader.processes import wait_until
 from tests.integration.leader.site import START, Site, bump, gang, independent
 from workers.admission import Leader
 
@@ -145,6 +150,79 @@ def test_nobody_is_evicted_for_a_claimant_that_ended_meanwhile(
     assert site.rows("SELECT FROM claims") == []
 
 
+def test_nobody_is_evicted_for_a_claimant_that_was_held_meanwhile(
+    site: Site, leader: Leader, low: list[int]
+) -> None:
+    [high] = site.submit(spec=gang(4, priority=5))
+    assert leader.read_and_plan()
+    with site.engine.begin() as conn:
+        hold_units(conn, lock_group_units(conn, high), message="held", now=START)
+        add_events(conn, [Event(at=START, kind=Kind.HELD, group_id=high, unit_id=unit_id(high, 0))])
+    leader.resume()
+    assert _receipts(site) == []
+    leader.run_cycle()
+    assert site.rows("SELECT FROM claims") == []
+
+
+def test_a_claimant_that_ends_before_its_start_is_committed_has_wasted_it_whoever_leads_then(
+    site: Site, leader: Leader, low: list[int], make_leader: MakeLeader, clock: VirtualClock
+) -> None:
+    [high] = site.submit(spec=gang(4, priority=5))
+    leader.run_cycle()
+    site.requeue(unit_id(low[1], 0))
+    assert leader.read_and_plan()
+    assert leader.reserve()
+    site.cancel_waiting(unit_id(high, 0))
+    leader.commit()
+    leader.close()
+    clock.advance(60)
+    make_leader("w2").run_cycle()
+    [receipt] = _receipts(site)
+    assert (receipt.outcome, receipt.outcome_cause) == ("Wasted", "ClaimantEnded")
+    assert site.rows("SELECT FROM claims") == []
+
+
+def test_a_cycle_that_evicts_takes_the_fence_before_its_victims(
+    site: Site, leader: Leader, low: list[int]
+) -> None:
+    """W4: as everybody does it who raises the version and then locks units, such as a drained queue."""
+    site.submit(spec=gang(4, priority=5))
+    assert leader.read_and_plan()
+    assert leader.reserve()
+    with ThreadPoolExecutor() as pool, site.engine.connect() as conn:
+        transaction = conn.begin()
+        bump(conn)
+        committing = pool.submit(leader.commit)
+        try:
+            wait_until(lambda: _waiting_for_locks(site))
+            units = [unit_id(group, 0) for group in low]
+            locked = "SELECT id FROM units WHERE id = ANY(:units) FOR NO KEY UPDATE NOWAIT"
+            assert len(conn.execute(text(locked), {"units": units}).all()) == 2
+        finally:
+            transaction.commit()
+        assert not committing.result(30), "the plan is of an older version"
+    assert _receipts(site) == []
+
+
+def _waiting_for_locks(site: Site) -> Sequence[Any]:
+    return site.rows(
+        "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+    )
+
+
+def test_the_victim_is_not_told_whose_group_it_gave_way_to_but_for_its_own(
+    site: Site, leader: Leader, low: list[int]
+) -> None:
+    site.submit(spec=gang(4, priority=5))
+    site.execute("UPDATE groups SET owner = 'x' WHERE priority = 5")
+    [(claimant,)] = site.rows("SELECT public_id FROM groups WHERE priority = 5")
+    leader.run_cycle()
+    [attempt] = site.rows("SELECT evict_message FROM attempts WHERE evict_target IS NOT NULL")
+    assert attempt.evict_message == "gave way to another group"
+    [event] = site.rows("SELECT data::text AS told FROM events WHERE kind = 'Evicting'")
+    assert str(claimant) not in event.told
+
+
 def test_another_leader_goes_on_with_the_claim(
     site: Site, leader: Leader, low: list[int], make_leader: MakeLeader, clock: VirtualClock
 ) -> None:
@@ -189,3 +267,20 @@ def test_owners_see_their_own_receipts(site: Site, engine: Engine, leader: Leade
     [(public_id,)] = site.rows("SELECT public_id FROM groups WHERE priority = 5")
     assert seen("x", KeyRole.USER, public_id) == [(False, True)]
     assert seen("o", KeyRole.USER, public_id) == []
+
+
+def test_the_name_of_a_queue_of_another_tenant_is_not_told(
+    site: Site, engine: Engine, leader: Leader, low: list[int]
+) -> None:
+    site.submit(spec=gang(4, priority=5))
+    leader.run_cycle()
+    site.execute("UPDATE groups SET owner = 'x', tenant = 'u' WHERE priority = 5")
+    site.execute("UPDATE queues SET tenant = 'u'")
+
+    def seen(tenant: str, user: str, role: KeyRole) -> list[tuple[str | None, str | None]]:
+        principal = Principal(tenant=tenant, user=user, role=role)
+        page = list_preemptions(engine, principal=principal, group=None, after=None, limit=10)
+        return [(each.victim_queue, each.claimant_queue) for each in page.receipts]
+
+    assert seen("t", "o", KeyRole.USER) == [(None, None)]
+    assert seen("u", "x", KeyRole.USER) == seen("t", "x", KeyRole.OPERATOR) == [("default", "default")]
