@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from itertools import islice
 
 from service.domain.errors import FieldError
 from service.domain.queue import Quota
 from service.domain.resources import shown_amount, wire_name
 from service.domain.tree import CohortSettings, Named, QueueSettings, Tree
+
+#: Every look at a queue's quota goes up the whole tree.
+MOST_LEVELS = 32
 
 
 def broken_queue_rules(queue: QueueSettings, *, cohorts: Collection[str]) -> tuple[FieldError, ...]:
@@ -31,18 +35,38 @@ def broken_cohort_rules(
     )
 
 
+def broken_depth_rules(parents: Mapping[str, str | None]) -> tuple[FieldError, ...]:
+    """When one cohort moves, those below it go with it: the first that would be too deep."""
+    deep = (_too_deep(name) for name in parents if len(_way_up(name, parents)[0]) > MOST_LEVELS)
+    return (*islice(deep, 1),)
+
+
 def _missing_cohort(field: str, name: str | None, *, cohorts: Collection[str]) -> Iterator[FieldError]:
     if name is not None and name not in cohorts:
         yield FieldError(field, f"There is no cohort {name}.")
 
 
 def _cycle_rules(name: str, parents: Mapping[str, str | None]) -> Iterator[FieldError]:
-    """Each cohort on a circle has an error of its own."""
-    way = [name]
-    while (above := parents.get(way[-1])) is not None and above not in way:
-        way.append(above)
+    """Each cohort on a circle, or too deep, has an error of its own."""
+    way, above = _way_up(name, parents)
     if above == name:
         yield FieldError("parent", f"The cohorts would go round in a circle: {' -> '.join([*way, name])}.")
+    elif len(way) > MOST_LEVELS:
+        yield _too_deep(name)
+
+
+def _way_up(name: str, parents: Mapping[str, str | None]) -> tuple[list[str], str | None]:
+    """From a cohort to the top, and what is above that: something if it is a circle, or too deep."""
+    way = [name]
+    while (above := parents.get(way[-1])) is not None and above not in way and len(way) <= MOST_LEVELS:
+        way.append(above)
+    return way, above
+
+
+def _too_deep(name: str) -> FieldError:
+    return FieldError(
+        "parent", f"Cohorts are nested {MOST_LEVELS} levels deep at most; {name} would be deeper."
+    )
 
 
 def _quota_rules(queue: QueueSettings) -> Iterator[FieldError]:

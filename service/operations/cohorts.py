@@ -11,7 +11,7 @@ from sqlalchemy import Connection, Engine
 from service.domain.errors import Conflict, FieldError, InvalidRequest
 from service.domain.events import Event, Kind
 from service.domain.tree import CohortSettings
-from service.domain.tree_rules import broken_cohort_rules
+from service.domain.tree_rules import broken_cohort_rules, broken_depth_rules
 from service.operations.read_cohorts import no_cohort
 from service.operations.transactions import in_transaction
 from service.store import cohorts as store
@@ -92,6 +92,7 @@ def _by_name(conn: Connection) -> dict[str, CohortRecord]:
 
 def _check_rules(settings: CohortSettings, found: Mapping[str, CohortRecord]) -> None:
     parents = {name: cohort.settings.parent for name, cohort in found.items()}
-    errors = broken_cohort_rules(settings, parents=parents | {settings.name: settings.parent})
+    parents[settings.name] = settings.parent
+    errors = broken_cohort_rules(settings, parents=parents) or broken_depth_rules(parents)
     if errors:
         raise InvalidRequest(f"{errors[0].field}: {errors[0].message}", errors=errors)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from service.domain.queue import QueuePolicy, Quota
 from service.domain.tree import CohortSettings, Named, QueueSettings, Tree
-from service.domain.tree_rules import broken_tree_rules
+from service.domain.tree_rules import MOST_LEVELS, broken_tree_rules
 
 _NAMES = ("a", "b", "c", "d")
 _amounts = st.dictionaries(st.sampled_from(["mx", "cpus", "memory"]), st.integers(0, 3), max_size=2)
@@ -90,6 +90,13 @@ def test_each_cohort_on_a_circle_is_named_and_the_way_round() -> None:
     broken = dict(broken_tree_rules(Tree(cohorts=found)))
     assert {what.name for what in broken} == {"a", "b", "c", "e"}
     assert "a -> b -> c -> a" in broken[Named("cohort", "a")].message
+
+
+def test_a_tree_that_is_too_deep_is_refused_and_whoever_is_too_deep_is_named() -> None:
+    deep = {f"c{n}": CohortSettings(name=f"c{n}", parent=f"c{n - 1}" if n else None) for n in range(1_500)}
+    broken = broken_tree_rules(Tree(cohorts=deep))
+    assert [what.name for what, _ in broken] == [f"c{n}" for n in range(MOST_LEVELS, 1_500)]
+    assert {error.field for _, error in broken} == {"parent"}
 
 
 def test_amounts_are_told_in_their_units() -> None:

@@ -8,6 +8,7 @@ from litestar.testing import TestClient
 from sqlalchemy import Engine, text
 
 from service.domain.principal import KeyRole
+from service.domain.tree_rules import MOST_LEVELS
 from tests.integration.api.callers import Callers
 from tests.integration.api.cluster import Cluster
 
@@ -158,3 +159,17 @@ def test_queues_of_other_tenants_are_not_named(site: Client, callers: Callers) -
     assert blue.get("/v1/cohorts/lab").json()["queues"] == ["research", "theirs"]
     assert red.get("/v1/cohorts/lab").json()["queues"] == ["research"]
     assert red.get("/v1/cohorts/lab").json()["total_quota"] == {"mx": 9}
+
+
+def test_a_cohort_does_not_take_what_is_below_it_too_deep(admin: Client) -> None:
+    for tree in "ab":
+        cohorts = [
+            {"name": f"{tree}{level}", "parent": f"{tree}{level - 1}" if level else None}
+            for level in range(MOST_LEVELS)
+        ]
+        assert admin.put("/v1/policy", json={"cohorts": cohorts}).status_code == 200
+    assert fields_of(admin.post("/v1/cohorts", json={"name": "x", "parent": f"a{MOST_LEVELS - 1}"})) == {
+        "parent"
+    }
+    assert fields_of(admin.patch("/v1/cohorts/b0", json={"parent": "a0"})) == {"parent"}
+    assert admin.patch("/v1/cohorts/b1", json={"parent": "a0"}).status_code == 200
