@@ -94,6 +94,8 @@ def test_the_bell_starts_a_group_and_its_end_is_pushed(site: Site, start: Start,
 def test_a_deadline_needs_no_bell(site: Site, start: Start, redis_url: str) -> None:
     start()
     wait_until(lambda: has_nodes(site))
+    # The limit runs from admission, and the process took its time to start.
+    site.clock.move_to(SystemClock().now())
     unit = site.admit("g1", [("node-1", (0,))], time_limit_seconds=2)
     ring(site, redis_url)
     wait_until(lambda: site.status(unit) == "Failed", seconds=10)
