@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from contextlib import suppress
 
+import psycopg
 import redis
 import structlog
 from sqlalchemy import Engine
@@ -49,7 +50,7 @@ class Draining:
         """Whether there is more."""
         try:
             done = empty_queues(self._engine, now=self._clock.now())
-        except SQLAlchemyError as error:
+        except (SQLAlchemyError, psycopg.Error) as error:
             _log.warning("draining_interrupted", error=type(error).__name__)
             return False
         if any(each.has_changed for each in done):

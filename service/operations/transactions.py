@@ -27,8 +27,10 @@ def in_transaction(engine: Engine, work: Callable[[Connection], T]) -> T:
                 result = work(conn)
                 reach("api.change-written")
                 return result
-        except OperationalError as error:
-            if attempt == _ATTEMPTS or not isinstance(error.orig, DeadlockDetected | SerializationFailure):
+        except (OperationalError, psycopg.OperationalError) as error:
+            # Statements that are sent together raise the driver's own.
+            cause = error.orig if isinstance(error, OperationalError) else error
+            if attempt == _ATTEMPTS or not isinstance(cause, DeadlockDetected | SerializationFailure):
                 raise
     raise AssertionError("unreachable")
 

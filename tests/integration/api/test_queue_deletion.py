@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from litestar import Litestar
 from litestar.testing import TestClient
-from sqlalchemy import Engine, text
+from redis import Redis
+from sqlalchemy import Connection, Engine, text
 
 from service.clock import SystemClock
 from service.operations.delete_queue import MOST_GROUPS, empty_queues
 from tests.integration.api.cluster import Cluster
+from tests.integration.api.waiting import wait_until
+from workers.draining import Draining
 
 Client = TestClient[Litestar]
 
@@ -105,3 +108,35 @@ def test_a_queue_is_emptied_step_by_step(admin: Client, engine: Engine) -> None:
 
 def test_only_an_admin_drains(operator: Client) -> None:
     assert operator.delete("/v1/queues/default?drain=true").status_code == 403
+
+
+def test_draining_goes_on_after_the_database_ended_a_statement(
+    admin: Client, user: Client, engine: Engine, redis: Redis
+) -> None:
+    make(admin)
+    waits = submit(user, "waits", gpus=0, not_before="2999-01-01T00:00:00Z")
+    submit(user, "after", gpus=0, queue="default", after=[{"group": waits, "when": "any"}])
+    assert admin.delete("/v1/queues/q?drain=true").status_code == 202
+    draining = Draining(engine, redis, clock=SystemClock())
+    with engine.connect() as blocker, engine.connect() as watcher:
+        # It has to tell the second group of the end of the first.
+        blocker.execute(text("SELECT FROM groups WHERE name = 'after' FOR UPDATE"))
+        draining.start()
+        try:
+            wait_until(lambda: _cancel_whoever_waits(watcher))
+            blocker.rollback()
+            wait_until(lambda: admin.get("/v1/queues/q").status_code == 404)
+        finally:
+            blocker.rollback()
+            draining.stop()
+
+
+def _cancel_whoever_waits(conn: Connection) -> bool:
+    cancelled = conn.execute(
+        text(
+            "SELECT pg_cancel_backend(pid) FROM pg_stat_activity"
+            " WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        )
+    ).all()
+    conn.commit()
+    return bool(cancelled)
