@@ -101,6 +101,9 @@ def _lone_limits(quota: Quota, *, is_alone: bool, missing: str) -> Iterator[Fiel
 
 def _time_limit_rules(queue: QueueSettings) -> Iterator[FieldError]:
     default, longest = queue.policy.default_time_limit_seconds, queue.policy.max_time_limit_seconds
+    for field, seconds in (("default_time_limit", default), ("max_time_limit", longest)):
+        if seconds == 0:
+            yield FieldError(field, "Must be at least one second, or null for none.")
     if default is not None and longest is not None and default > longest:
         yield FieldError("default_time_limit", f"{default} s is above the max_time_limit of {longest} s.")
 

@@ -32,6 +32,16 @@ def test_up_from_empty_check_down_and_up_again(empty_database_url: str) -> None:
     migrate.check(empty_database_url)
 
 
+def test_every_constraint_has_looked_at_the_rows_that_are_there(database_url: str) -> None:
+    engine = create_engine(database_url)
+    try:
+        with engine.connect() as conn:
+            query = "SELECT conname FROM pg_constraint WHERE NOT convalidated"
+            assert conn.execute(text(query)).scalars().all() == []
+    finally:
+        engine.dispose()
+
+
 def test_running_it_again_changes_nothing(database_url: str) -> None:
     before = tables(database_url)
     migrate.upgrade(database_url)

@@ -99,6 +99,12 @@ def test_a_tree_that_is_too_deep_is_refused_and_whoever_is_too_deep_is_named() -
     assert {error.field for _, error in broken} == {"parent"}
 
 
+def test_a_time_limit_of_nothing_is_refused() -> None:
+    policy = QueuePolicy(default_time_limit_seconds=0, max_time_limit_seconds=0)
+    broken = broken_tree_rules(Tree(queues={"q": QueueSettings(name="q", policy=policy)}))
+    assert {error.field for _, error in broken} == {"default_time_limit", "max_time_limit"}
+
+
 def test_amounts_are_told_in_their_units() -> None:
     quota = Quota(nominal={"cpus": 1500, "memory": 2048}, limit={"cpus": 1000, "memory": 1024})
     broken = broken_tree_rules(Tree(queues={"q": QueueSettings(name="q", quota=quota)}))
