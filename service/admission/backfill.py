@@ -11,11 +11,10 @@ from service.admission.claims import ClaimBook
 from service.admission.dating import Ends
 from service.admission.fit import Fitted, Fitter
 from service.admission.ordering import Head
-from service.admission.precedence import Precedence
+from service.admission.precedence import Precedence, may_preempt
 from service.admission.resident import World
 from service.admission.world import PendingUnit, Queue
 from service.domain.claim import Claim
-from service.domain.queue import PreemptWithin
 
 
 class Backfill:
@@ -135,17 +134,3 @@ def is_over_by(row: PendingUnit, now: datetime, due_at: datetime | None) -> bool
     if due_at is None or row.time_limit_seconds is None:
         return False
     return now + timedelta(seconds=row.time_limit_seconds + row.grace_seconds) <= due_at
-
-
-def may_preempt(claimant: PendingUnit, row: PendingUnit, queue: Queue) -> bool:
-    """Whether the claimant could take its places back at once, whenever they are due: only within its queue,
-    where nothing that others hold decides it."""
-    return (
-        row.queue_id == claimant.queue_id
-        and row.priority < claimant.priority
-        and row.is_preemptible
-        and not claimant.has_never_run
-        and queue.policy.preempt_within is PreemptWithin.LOWER_PRIORITY
-        and not queue.policy.min_runtime_seconds
-        and queue.policy.evictions_per_day is None
-    )

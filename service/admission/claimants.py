@@ -10,7 +10,6 @@ from service.admission.claims import ClaimBook
 from service.admission.fit import Fitter
 from service.admission.kept_places import KeptPlaces, has_all_it_waits_for, has_lost_a_place
 from service.admission.line import Key
-from service.admission.quota import QuotaBook
 from service.admission.resident import World
 from service.domain.preemption import WasteCause
 from service.domain.queue import Order
@@ -27,13 +26,11 @@ class Served:
     holding: dict[int, Key] = field(default_factory=dict)
 
 
-def start_claimants(
-    world: World, *, fitter: Fitter, quota: QuotaBook, claims: ClaimBook, without: Collection[int]
-) -> Served:
+def start_claimants(world: World, *, fitter: Fitter, claims: ClaimBook, without: Collection[int]) -> Served:
     """In the order of rows. What stays claimed is taken out of the World's capacity. Whoever has lost a
     place, or waits for nobody any more and may not start, loses its claim and is one of the others again."""
     waiting, served = claims.of_preemptions(), Served()
-    kept, passed_over = KeptPlaces(world, quota, waiting), set(waiting)
+    kept, passed_over = KeptPlaces(world, fitter, waiting), set(waiting)
     for unit_id in sorted(waiting, key=lambda unit_id: key_of(world.pending[unit_id])):
         row, claim = world.pending[unit_id], waiting[unit_id]
         if unit_id in without:

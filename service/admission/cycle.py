@@ -66,7 +66,7 @@ def _plan(world: World, now: datetime, *, policy: Policy, without: Collection[in
     # 2. Claims: those whose units may still start are kept, and dated by who holds their places now.
     #    Those for whom others gave way start.
     claims = ClaimBook(world, now, ends=ends, without=without)
-    served = start_claimants(world, fitter=fitter, quota=quota, claims=claims, without=without)
+    served = start_claimants(world, fitter=fitter, claims=claims, without=without)
     ends.add_all(fitter.admissions)
     preemptor = Preemptor(world, quota, policy=policy, now=now)
     reserver = Reserver(

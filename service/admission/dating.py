@@ -3,7 +3,7 @@ long anything is likely to take."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime, timedelta
 from heapq import merge
 from typing import NamedTuple
@@ -13,13 +13,13 @@ from service.admission.holds import Taken, taken_by
 from service.admission.node_state import NodeState
 from service.admission.placement import place_gang, place_members
 from service.admission.plan import Admission
+from service.admission.precedence import may_preempt
 from service.admission.query import Check, ShapeQuery
 from service.admission.ranks import devices_of_members, gang_places
 from service.admission.resident import World, running_of
 from service.admission.scratch import Share
-from service.admission.world import PendingUnit
+from service.admission.world import PendingUnit, RunningUnit
 from service.domain.node import Place
-from service.domain.shape import Shape
 
 #: Whoever should be gone and is not counts as gone so much later.
 LATE = timedelta(seconds=60)
@@ -42,11 +42,12 @@ class Ends:
         self._added: dict[int, dict[int, Holder]] = {}
         self._added_ends: list[tuple[datetime, int]] = []
         self._added_taken: dict[int, tuple[Taken, ...]] = {}
+        self._added_units: dict[int, RunningUnit] = {}
 
     def add(self, row: PendingUnit, admission: Admission) -> None:
         unit = running_of(row, admission, self._now)
         taken = taken_by(unit.places, self._world.shapes[unit.shape_id])
-        self._added_taken[unit.id] = taken
+        self._added_taken[unit.id], self._added_units[unit.id] = taken, unit
         for each in taken:
             holder = Holder(unit.id, each, unit.frees_at)
             self._added.setdefault(each.node_id, {})[unit.id] = holder
@@ -71,17 +72,17 @@ class Ends:
         units = sorted({*self._world.holders.taken, *self._added_taken} - bounded)
         return [self._taken(unit_id) for unit_id in units]
 
-    def date_of(self, places: Iterable[Place], shape: Shape, own: Collection[Taken]) -> Dated:
-        """`own`: what is kept of them already."""
+    def date_of(self, row: PendingUnit, places: Iterable[Place], own: Collection[Taken]) -> Dated:
+        """`own`: what is kept of them for the row already. Whom it may preempt at once is in nobody's way."""
         due_at: datetime | None = self._now
-        for need in taken_by(places, shape):
-            dated = self._date_on(need, [taken for taken in own if taken.node_id == need.node_id])
+        for need in taken_by(places, self._world.shapes[row.shape_id]):
+            dated = self._date_on(row, need, [taken for taken in own if taken.node_id == need.node_id])
             if dated.is_lost:
                 return dated
             due_at = None if dated.due_at is None or due_at is None else max(due_at, dated.due_at)
         return Dated(due_at)
 
-    def _date_on(self, need: Taken, own: Collection[Taken]) -> Dated:
+    def _date_on(self, row: PendingUnit, need: Taken, own: Collection[Taken]) -> Dated:
         state = self._world.capacity.nodes.get(need.node_id)
         if state is None or not state.is_available or not state.usable.issuperset(need.devices):
             return Dated(None, is_lost=True)
@@ -90,28 +91,33 @@ class Ends:
         cpus = state.node.cpus_milli - state.held_cpus_milli + sum(taken.cpus_milli for taken in own)
         memory = state.node.memory_mib - state.held_memory_mib + sum(taken.memory_mib for taken in own)
         due_at: datetime | None = self._now
-        for holder in sorted(self.on_node(need.node_id), key=_by_end):
+        for end, holder in sorted(self._ends_on(need.node_id, row), key=_by_end):
             if not missing and cpus >= need.cpus_milli and memory >= need.memory_mib:
                 break
-            if missing or cpus < need.cpus_milli or memory < need.memory_mib:
-                due_at = self._end_of(holder)
+            due_at = end
             missing.difference_update(holder.taken.devices)
             cpus += holder.taken.cpus_milli
             memory += holder.taken.memory_mib
         is_lost = bool(missing) or cpus < need.cpus_milli or memory < need.memory_mib
         return Dated(None if is_lost else due_at, is_lost)
 
-    def _end_of(self, holder: Holder) -> datetime | None:
-        if holder.frees_at is None:
-            return None
-        return holder.frees_at if holder.frees_at > self._now else self._now + LATE
+    def _ends_on(self, node_id: int, row: PendingUnit) -> Iterator[tuple[datetime | None, Holder]]:
+        running, queue = self._world.running, self._world.configuration.queues[row.queue_id]
+        for holder in self.on_node(node_id):
+            unit = running.get(holder.unit_id) or self._added_units[holder.unit_id]
+            end = holder.frees_at
+            if may_preempt(row, unit, queue):
+                end = self._now
+            elif end is not None and end <= self._now:
+                end = self._now + LATE
+            yield end, holder
 
     def _taken(self, unit_id: int) -> tuple[Taken, ...]:
         return self._world.holders.taken.get(unit_id) or self._added_taken.get(unit_id, ())
 
 
-def _by_end(holder: Holder) -> tuple[bool, float, int]:
-    end = holder.frees_at
+def _by_end(ends: tuple[datetime | None, Holder]) -> tuple[bool, float, int]:
+    end, holder = ends
     return end is None, 0.0 if end is None else end.timestamp(), holder.unit_id
 
 

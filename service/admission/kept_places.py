@@ -8,53 +8,58 @@ from contextlib import contextmanager
 
 from service.admission.capacity import Capacity
 from service.admission.entitlement import are_in_one_tree
+from service.admission.fit import Fitter
 from service.admission.holds import Taken, taken_by
-from service.admission.quota import QuotaBook
 from service.admission.resident import World
 from service.admission.usages import usage_at
+from service.admission.world import PendingUnit
 from service.domain.claim import Claim
 
 
 class KeptPlaces:
-    """Until the cycle ends `claims` are taken out of the World's capacity and charged to `quota`: what
-    somebody else took of that would have been freed for nothing."""
+    """Until the cycle ends `claims` are taken out of the World's capacity and charged to the quota, and
+    to what owner and group may hold: what somebody else took of that would have been freed for nothing."""
 
-    def __init__(self, world: World, quota: QuotaBook, claims: Mapping[int, Claim]) -> None:
+    def __init__(self, world: World, fitter: Fitter, claims: Mapping[int, Claim]) -> None:
         self._capacity: Capacity = world.capacity
-        self._quota = quota
+        self._fitter = fitter
         self._taken: dict[int, tuple[Taken, ...]] = {}
-        self._charged: dict[int, tuple[int, Mapping[str, int]]] = {}
+        self._charged: dict[int, tuple[PendingUnit, Mapping[str, int]]] = {}
         for unit_id, claim in sorted(claims.items()):
             row = world.pending[unit_id]
             self._taken[unit_id] = taken_by(claim.places, world.shapes[row.shape_id])
-            self._charged[unit_id] = row.queue_id, usage_at(world, row.shape_id, claim.places)
-            quota.charge(*self._charged[unit_id])
+            self._charged[unit_id] = row, usage_at(world, row.shape_id, claim.places)
+            self._charge(*self._charged[unit_id])
             for taken in self._taken[unit_id]:
                 self._capacity.take(taken)
 
     @contextmanager
     def lifted_for(self, unit_id: int) -> Iterator[None]:
         """As if nothing were kept for this unit, which may take it."""
-        self._quota.charge(*_opposite(self._charged[unit_id]))
+        self._charge(*_opposite(self._charged[unit_id]))
         for taken in self._taken[unit_id]:
             self._capacity.imagine(taken, is_free=True)
         try:
             yield
         finally:
-            self._quota.charge(*self._charged[unit_id])
+            self._charge(*self._charged[unit_id])
             for taken in self._taken[unit_id]:
                 self._capacity.imagine(taken, is_free=False)
 
     def give_up(self, unit_id: int) -> None:
         """Nothing is kept for this unit any more."""
-        self._quota.charge(*_opposite(self._charged.pop(unit_id)))
+        self._charge(*_opposite(self._charged.pop(unit_id)))
         for taken in self._taken.pop(unit_id):
             self._capacity.put_back(taken)
 
+    def _charge(self, row: PendingUnit, usage: Mapping[str, int]) -> None:
+        self._fitter.quota.charge(row.queue_id, usage)
+        self._fitter.limits.charge(row, usage)
 
-def _opposite(charged: tuple[int, Mapping[str, int]]) -> tuple[int, Mapping[str, int]]:
-    queue_id, usage = charged
-    return queue_id, {resource: -amount for resource, amount in usage.items()}
+
+def _opposite(charged: tuple[PendingUnit, Mapping[str, int]]) -> tuple[PendingUnit, Mapping[str, int]]:
+    row, usage = charged
+    return row, {resource: -amount for resource, amount in usage.items()}
 
 
 def has_lost_a_place(claim: Claim, world: World) -> bool:

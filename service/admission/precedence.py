@@ -8,9 +8,9 @@ from service.admission.entitlement import are_in_one_tree
 from service.admission.query import ShapeQuery
 from service.admission.resident import World
 from service.admission.tournament import must_borrow
-from service.admission.world import PendingUnit, Queue
+from service.admission.world import PendingUnit, Queue, RunningUnit
 from service.domain.claim import Claim, ClaimCause
-from service.domain.queue import Order
+from service.domain.queue import Order, PreemptWithin
 
 
 class Precedence:
@@ -44,3 +44,17 @@ def overtakes(row: PendingUnit, claimant: PendingUnit, queue: Queue) -> bool:
         return row.priority > claimant.priority
     is_older = (row.submitted_at, row.group_id) < (claimant.submitted_at, claimant.group_id)
     return queue.order is Order.STRICT and is_older
+
+
+def may_preempt(claimant: PendingUnit, other: PendingUnit | RunningUnit, queue: Queue) -> bool:
+    """Whether the claimant could take its places back from the other at once, whenever they are due: only
+    within its queue, where nothing that others hold decides it."""
+    return (
+        other.queue_id == claimant.queue_id
+        and other.priority < claimant.priority
+        and other.is_preemptible
+        and not claimant.has_never_run
+        and queue.policy.preempt_within is PreemptWithin.LOWER_PRIORITY
+        and not queue.policy.min_runtime_seconds
+        and queue.policy.evictions_per_day is None
+    )

@@ -142,12 +142,11 @@ class Reserver:
         somebody on them stays longer than the date said."""
         for claim in self._claims:
             row = self._world.pending[claim.unit_id]
-            shape = self._world.shapes[row.shape_id]
             if claim.cause is ClaimCause.PREEMPTION:
                 # Its places are looked at where it is served.
                 self._renew(claim, row, Dated(claim.due_at))
                 continue
-            dated = self._ends.date_of(claim.places, shape, self._claims.taken.get(claim.unit_id, ()))
+            dated = self._ends.date_of(row, claim.places, self._claims.taken.get(claim.unit_id, ()))
             self._renew(claim, row, dated)
 
     def _renew(self, claim: Claim, row: PendingUnit, dated: Dated) -> None:
@@ -171,8 +170,7 @@ class Reserver:
         neither is known is over, unless it is a guard's, which waits for ever."""
         found = self._search(row, is_endless=claim.cause is ClaimCause.GUARD)
         if dated is None:
-            shape = self._world.shapes[row.shape_id]
-            dated = self._ends.date_of(claim.places, shape, self._claims.taken.get(row.id, ()))
+            dated = self._ends.date_of(row, claim.places, self._claims.taken.get(row.id, ()))
         is_endless = claim.cause is ClaimCause.GUARD and not dated.is_lost
         if found is not None:
             places, due_at = found
@@ -186,11 +184,12 @@ class Reserver:
     # ------------------------------------------------------------------ claims that are made
     def guard(self) -> None:
         """For those whose guard has run out, before anybody is considered: what is free next is theirs."""
-        for row in find_expired(self._world, self._now, self._guard_seconds):
+        for row in find_expired(self._world, self._now, self._guard_seconds, is_next=self._may_be_next):
             claim = self._claims.find(row.id)
-            if claim is not None or row.shape_id not in self._fitter.misses:
+            if claim is not None:
+                self._guard_claim(claim)
                 continue
-            if not self._lacks_places_alone(row):
+            if row.shape_id not in self._fitter.misses or not self._lacks_places_alone(row):
                 continue
             found = self._search(row, is_endless=True)
             if found is not None:
@@ -204,6 +203,12 @@ class Reserver:
                         places=places,
                     )
                 )
+
+    def _guard_claim(self, claim: Claim) -> None:
+        """From now on only who comes before it in its queue goes before it."""
+        if claim.cause is ClaimCause.HEAD:
+            self._count(claim, -1)
+            self._claims.redate(replace(claim, cause=ClaimCause.GUARD))
 
     def reserve(self, row: PendingUnit) -> bool:
         """For a head that is blocked now. Whether others give way to it."""
@@ -246,6 +251,7 @@ class Reserver:
         if before is not None:
             self._count(before, -1)
         self._claims.make(preemption.claim)
+        self._fitter.limits.charge(row, preemption.usage)
         self.date_anew_behind(other.unit_id for other in behind if _share_devices(preemption.claim, other))
         return True
 
@@ -287,7 +293,7 @@ class Reserver:
                 places = search.run([*self._ends.bounded(), *self._ends.endless()])
         if places is None:
             return None
-        dated = self._ends.date_of(places, query.shape, own)
+        dated = self._ends.date_of(row, places, own)
         return None if dated.is_lost else (places, self._due_at(dated) if dated.due_at else None)
 
     def _due_at(self, dated: Dated) -> datetime:
@@ -297,8 +303,13 @@ class Reserver:
 
     def _may_start(self, row: PendingUnit) -> bool:
         """Whether there is quota, and in a strict queue nobody before it."""
-        if self._fitter.caps_of(row) is None:
-            return False
+        return self._fitter.caps_of(row) is not None and self._is_first(row)
+
+    def _may_be_next(self, row: PendingUnit) -> bool:
+        return not self._fitter.limits.is_over(row) and self._is_first(row)
+
+    def _is_first(self, row: PendingUnit) -> bool:
+        """In a strict queue only the first may start."""
         is_strict = self._world.configuration.queues[row.queue_id].order is Order.STRICT
         return not is_strict or self._first_of(row.queue_id) == row.id
 
@@ -306,7 +317,11 @@ class Reserver:
         """The row that blocks a strict queue till it starts: of those that may start and could ever fit."""
         world = self._world
         rows = (world.pending[key[4]] for key in world.backlog.lines[queue_id].keys)
-        return next((row.id for row in rows if is_eligible(row, self._now) and self._could_fit(row)), None)
+        return next((row.id for row in rows if self._blocks(row)), None)
+
+    def _blocks(self, row: PendingUnit) -> bool:
+        is_over = self._fitter.limits.is_over(row)
+        return is_eligible(row, self._now) and not is_over and self._could_fit(row)
 
     def _lacks_places_alone(self, row: PendingUnit) -> bool:
         return self._fitter.caps_of(row) is not None and self._could_fit(row)
