@@ -34,6 +34,22 @@ class Gone:
 
 
 @dataclass(frozen=True, slots=True)
+class Dropped:
+    """The members that an elastic unit gives up are gone."""
+
+    unit_id: int
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hold:
+    """What waits of a group is held, or released."""
+
+    group_id: int
+    is_held: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Cancel:
     """What waits of a group is withdrawn."""
 
@@ -50,7 +66,7 @@ class Wake:
     """Nothing but that time has passed."""
 
 
-Happening: TypeAlias = Submit | End | Gone | Cancel | Configure | Wake
+Happening: TypeAlias = Submit | End | Gone | Dropped | Hold | Cancel | Configure | Wake
 
 
 class Agenda:

@@ -8,9 +8,10 @@ from datetime import datetime
 
 from service.admission.cycle import plan_cycle
 from service.admission.plan import Plan
+from service.admission.policy import DEFAULT, Policy
 from service.admission.resident import World
 from service.admission.world import Changes, Configuration
-from simulation.agenda import Agenda, Cancel, Configure, Happening, Submit, Wake
+from simulation.agenda import Agenda, Cancel, Configure, Happening, Hold, Submit, Wake
 from simulation.books import Books
 from simulation.job import Job
 
@@ -30,11 +31,12 @@ class Moment:
 class Simulation:
     """Deterministic: the same configuration and jobs give the same moments."""
 
-    def __init__(self, configuration: Configuration, *, start_at: datetime) -> None:
+    def __init__(self, configuration: Configuration, *, start_at: datetime, policy: Policy = DEFAULT) -> None:
         self.world = World.empty()
         self.agenda = Agenda()
         self.books = Books(self.world, self.agenda)
         self.now = start_at
+        self._policy = policy
         self.world.apply(Changes(configuration=configuration))
 
     def submit(self, jobs: Iterable[Job]) -> None:
@@ -43,6 +45,10 @@ class Simulation:
 
     def cancel(self, group_id: int, at: datetime) -> None:
         self.agenda.note(at, Cancel(group_id))
+
+    def hold(self, group_id: int, at: datetime, *, is_held: bool = True) -> None:
+        """Or release."""
+        self.agenda.note(at, Hold(group_id, is_held))
 
     def configure(self, configuration: Configuration, at: datetime) -> None:
         self.agenda.note(at, Configure(configuration))
@@ -61,7 +67,7 @@ class Simulation:
     def _cycle(self) -> Moment:
         happenings = tuple(self.agenda.pop_due(self.now))
         self.world.apply(self.books.changes_of(happenings, self.now))
-        plan = plan_cycle(self.world, self.now)
+        plan = plan_cycle(self.world, self.now, policy=self._policy)
         self.books.commit(plan, self.now)
         return Moment(now=self.now, happenings=happenings, plan=plan)
 
