@@ -38,7 +38,7 @@ def limited(group: Group, seconds: int) -> Group:
 
 def causes(made: Site, *group_ids: int) -> list[ClaimCause | None]:
     claims = (made.world.claims.get(unit_id(group_id, 0)) for group_id in group_ids)
-    return [claim and claim.cause for claim in claims]
+    return [None if claim is None else claim.cause for claim in claims]
 
 
 def admitted(plan: Plan) -> list[int]:
@@ -149,13 +149,6 @@ def test_a_head_that_came_later_keeps_nobody_from_its_guard() -> None:
     made.submit(gang(6, pair, priority=10, at=1900))
     cycle(made, 2000)
     assert causes(made, 5, 6) == [ClaimCause.GUARD, None]
-
-
-def test_who_may_not_be_preempted_is_told_that_it_may_not_borrow() -> None:
-    queues = [queue(1, nominal={"mx": 0}, cohort=1), queue(2, nominal={"mx": 4}, cohort=1)]
-    made = site([node(1, gpus=4)], queues, cohorts=[cohort()])
-    made.submit(owned(gang(1), "t/ann", is_preemptible=False))
-    assert admitted(cycle(made, 0)) == []
 
 
 def test_a_claim_stays_though_somebody_sits_on_it_who_gives_way_at_once() -> None:
