@@ -165,5 +165,5 @@ def _fit_in_order(
             heads.close(queue_id)
         elif has_preempted:
             heads.push_next(head)
-        else:
+        elif reserver.has_claim(row) or backfill.wants(head.class_id):
             heads.push_next_of(head, lambda row: backfill.may_use_any(row) or reserver.wants_row(row))

@@ -4,7 +4,7 @@ counts on them."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import replace
 from datetime import datetime
 
@@ -110,7 +110,7 @@ class Reserver:
 
     def _may_date_any_of(self, queue_id: int) -> bool:
         """Whether any flavor that its classes could take has a slot."""
-        if self._depth == 0 or queue_id not in self._world.quota.queues:
+        if self._depth == 0 or queue_id not in self._world.quota.queues or not self._within_quota(queue_id):
             return False
         if queue_id not in self._flavors:
             revision = self._world.backlog.class_revisions.get(queue_id, 0)
@@ -124,9 +124,14 @@ class Reserver:
         root = self._root(queue_id)
         return any(self._is_open((*root, flavor)) for flavor in self._flavors[queue_id])
 
+    def _within_quota(self, queue_id: int) -> Collection[int]:
+        """Shapes for which the queue has quota left: they may lack places alone."""
+        world, fitter = self._world, self._fitter
+        return world.memory.gates.fresh(queue_id, world.backlog, fitter.quota, fitter.query).open
+
     def _wants_date(self, class_id: ClassId) -> bool:
         queue_id, shape_id = class_id
-        if self._depth == 0 or class_id in self._undated:
+        if self._depth == 0 or class_id in self._undated or shape_id not in self._within_quota(queue_id):
             return False
         if not self._has_slot(queue_id, self._fitter.query(shape_id)):
             return False
@@ -135,6 +140,10 @@ class Reserver:
     def wants_row(self, row: PendingUnit) -> bool:
         """The same of a row whose equal before it was asked."""
         return self._claims.find(row.id) is None and self.wants((row.queue_id, row.shape_id))
+
+    def has_claim(self, row: PendingUnit) -> bool:
+        """Where a row was asked and has none, its equals behind it would get none either."""
+        return self._claims.find(row.id) is not None
 
     # ------------------------------------------------------------------ claims that are there
     def renew(self) -> None:
