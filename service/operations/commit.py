@@ -86,7 +86,7 @@ def _commit_once(
     rows = _waiting_rows(plan.admissions)
     with own_begin(conn) as driver:
         with driver.pipeline():
-            begin_cycle(driver, independent_groups, victims=[each.unit_id for each in plan.evictions])
+            begin_cycle(driver, independent_groups, running=_running(plan))
             admitted = admit(driver, plan.admissions, rows=rows, fence=fence, now=now, cycle=cycle)
             # Whatever follows is under the fence too: if it has moved, all of this is rolled back.
             written = write_resizes(
@@ -110,6 +110,11 @@ def _commit_once(
         resized=tuple(r for r in plan.resizes if r.unit_id in resized),
         not_resized=tuple(r for r in plan.resizes if r.unit_id not in resized),
     )
+
+
+def _running(plan: Plan) -> list[int]:
+    """Units that hold places and change."""
+    return [*(each.unit_id for each in plan.evictions), *(each.unit_id for each in plan.resizes)]
 
 
 def _served(plan: Plan) -> dict[int, int]:

@@ -21,7 +21,7 @@ from service.store.places import pack_places
 
 _LOCK_FENCE = "SELECT FROM leadership l, config c WHERE l.id = 1 AND c.id = 1 FOR SHARE"
 _LOCK_GROUPS = "SELECT FROM groups WHERE id = ANY(%s::bigint[]) ORDER BY id FOR NO KEY UPDATE"
-_LOCK_VICTIMS = """
+_LOCK_RUNNING = """
 SELECT FROM units u JOIN attempts a ON a.unit_id = u.id WHERE u.id = ANY(%s::bigint[])
 ORDER BY u.id FOR NO KEY UPDATE OF u, a
 """
@@ -105,19 +105,19 @@ class Taken:
 
 
 def begin_cycle(
-    driver: psycopg.Connection[Any], independent_groups: Iterable[int], *, victims: Iterable[int] = ()
+    driver: psycopg.Connection[Any], independent_groups: Iterable[int], *, running: Iterable[int] = ()
 ) -> None:
     """Begin a cycle's transaction, in its pipeline. Before their units are looked at, `independent_groups`
-    and then the units that give way, `victims`, are locked in id order, each by a statement of its own (W4),
-    and before them the fence, as everybody does it who moves the one and locks the other."""
-    groups, units = sorted(set(independent_groups)), sorted(victims)
+    and then the units that run and change, `running`, are locked in id order, each by a statement of its own
+    (W4), and before them the fence, as everybody does it who moves the one and locks the other."""
+    groups, units = sorted(set(independent_groups)), sorted(set(running))
     driver.execute("BEGIN")
     if groups or units:
         driver.execute(_LOCK_FENCE)
     if groups:
         driver.execute(_LOCK_GROUPS, [number_array(groups)])
     if units:
-        driver.execute(_LOCK_VICTIMS, [number_array(units)])
+        driver.execute(_LOCK_RUNNING, [number_array(units)])
 
 
 def admit(
