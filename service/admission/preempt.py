@@ -87,10 +87,14 @@ class Preemptor:
         row = self._world.pending[self._world.backlog.classes[class_id][0][4]]
         return self._tests_left > 0 and self._candidates.may_have(row)
 
+    def may_plan(self, row: PendingUnit) -> bool:
+        """Whether anybody might have to give way to the row: a quick look, before any place is imagined."""
+        return self._tests_left > 0 and self._candidates.may_have(row)
+
     def plan(self, row: PendingUnit) -> Preemption | None:
         """For a head that was tried and has no place. The caller takes its new claim out of the capacity."""
         # 1. Most are told at once that nobody has to give way to them.
-        if self._tests_left <= 0 or not self._candidates.may_have(row):
+        if not self.may_plan(row):
             return None
         # 2. Who gives way, proved on the state in which those that leave are gone.
         query = self._world.capacity.query(row.shape_id, self._world.shapes[row.shape_id])

@@ -251,6 +251,8 @@ class Reserver:
 
     def _preempt(self, row: PendingUnit, behind: list[Claim]) -> bool:
         """Beside the claims of others, but on those that it goes before, which are dated anew behind it."""
+        if not self._preemptor.may_plan(row):
+            return False
         besides = [row.id, *(claim.unit_id for claim in behind)]
         with self._claims.occupied(besides=besides):
             preemption = self._preemptor.plan(row)
