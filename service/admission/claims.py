@@ -169,7 +169,7 @@ class ClaimBook:
             return False
         if claim.due_at is None and not is_eligible(row, self._now):
             return False
-        return world.feasibility.fits(row.shape_id, world.shapes[row.shape_id], world.quota, row.queue_id)
+        return world.could_fit(row)
 
 
 def _rest(taken: Taken, devices: Collection[int], admissions: Iterable[Admission]) -> Taken:

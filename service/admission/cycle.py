@@ -135,7 +135,7 @@ def _fit_in_order(
     is kept for others and it may not. In a strict queue it blocks the queue, unless it could never fit. What
     is done for a blocked head is done at once: what it claims is not there for those behind it."""
     while head := heads.pop():
-        queue_id, shape_id = head.class_id
+        queue_id, _ = head.class_id
         if queue_id in outcome.holding and outcome.holding[queue_id] < head.key:
             heads.close(queue_id)
             continue
@@ -158,9 +158,7 @@ def _fit_in_order(
         outcome.blocked.add(head.class_id)
         has_preempted = reserver.reserve(row)
         queue = world.configuration.queues[queue_id]
-        if queue.order is Order.STRICT and world.feasibility.fits(
-            shape_id, world.shapes[shape_id], world.quota, queue_id
-        ):
+        if queue.order is Order.STRICT and world.could_fit(row):
             outcome.holding[queue_id] = head.key
             heads.close(queue_id)
         elif has_preempted:

@@ -31,12 +31,14 @@ class Feasibility:
         """Whether the nodes could ever hold one unit, whatever the quota."""
         return self._fits(shape_id, shape, {})
 
-    def fits(self, shape_id: int, shape: Shape, tree: QuotaTree, queue_id: int) -> bool:
-        """Whether one unit could ever be admitted from this queue."""
+    def fits(
+        self, shape_id: int, shape: Shape, tree: QuotaTree, queue_id: int, *, is_within: bool = False
+    ) -> bool:
+        """Whether one unit could ever be admitted from this queue; `is_within`: one that may not borrow."""
         if not self._configuration.nodes:
             return True
         query = self.query(shape_id, shape)
-        caps = ceilings(tree, queue_id, query)
+        caps = ceilings(tree, queue_id, query, is_within=is_within)
         if not is_within_ceilings(tree, queue_id, query) or exceeded_models(query, caps):
             return False
         bounding = {model: cap for model, cap in caps.items() if cap < query.total.gpus}

@@ -93,9 +93,14 @@ class QuotaBook:
         return want
 
 
-def ceilings(tree: QuotaTree, queue_id: int, query: ShapeQuery) -> dict[str, int]:
-    """As `QuotaBook.caps`, where nothing is held by anybody."""
+def ceilings(tree: QuotaTree, queue_id: int, query: ShapeQuery, *, is_within: bool = False) -> dict[str, int]:
+    """As `QuotaBook.caps`, where nothing is held by anybody; `is_within`: nothing is borrowed either."""
     bounds = {model: tree.ceiling(queue_id, model) for model in query.models}
+    node = tree.queues[queue_id]
+    if is_within and node.parent is not None:
+        for model, bound in bounds.items():
+            own = node.nominal.get(model, 0)
+            bounds[model] = own if bound is None else min(own, bound)
     return {model: bound for model, bound in bounds.items() if bound is not None}
 
 

@@ -332,14 +332,10 @@ class Reserver:
 
     def _blocks(self, row: PendingUnit) -> bool:
         is_over = self._fitter.limits.is_over(row)
-        return is_eligible(row, self._now) and not is_over and self._could_fit(row)
+        return is_eligible(row, self._now) and not is_over and self._world.could_fit(row)
 
     def _lacks_places_alone(self, row: PendingUnit) -> bool:
-        return self._fitter.caps_of(row) is not None and self._could_fit(row)
-
-    def _could_fit(self, row: PendingUnit) -> bool:
-        world = self._world
-        return world.feasibility.fits(row.shape_id, world.shapes[row.shape_id], world.quota, row.queue_id)
+        return self._fitter.caps_of(row) is not None and self._world.could_fit(row)
 
     def _is_before(self, row: PendingUnit, claim: Claim) -> bool:
         return claim.cause is ClaimCause.HEAD and self.precedence.goes_before(row, claim)

@@ -82,6 +82,16 @@ class World:
     def pending(self) -> Mapping[int, PendingUnit]:
         return self.backlog.rows
 
+    def could_fit(self, row: PendingUnit) -> bool:
+        """Whether one unit of the row could ever be admitted, if nothing else were there."""
+        return self.feasibility.fits(
+            row.shape_id,
+            self.shapes[row.shape_id],
+            self.quota,
+            row.queue_id,
+            is_within=not row.is_preemptible,
+        )
+
     def apply(self, changes: Changes) -> tuple[Freed, ...]:
         """Replace states (W2). Returns the reservations that ended: those of units that are gone,
         wait again, or run another attempt. Applying the same changes again returns none."""

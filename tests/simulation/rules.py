@@ -12,11 +12,16 @@ from simulation.run import Moment
 
 def check(world: World, moment: Moment) -> None:
     """After the plan has been carried out."""
+    check_held(world, moment)
+    _everyone_is_explained(world, moment)
+
+
+def check_held(world: World, moment: Moment) -> None:
+    """The same, without what readers see."""
     _nobody_holds_less_than_its_minimum(world)
     _no_device_is_held_twice(world)
     _usage_is_what_units_hold(world)
     _evictions_have_claims(world, moment)
-    _everyone_is_explained(world, moment)
 
 
 def _nobody_holds_less_than_its_minimum(world: World) -> None:

@@ -23,7 +23,7 @@ class Reference:
         """At least 0; None for no bound."""
         queue = self.configuration.queues[queue_id]
         held = self.used.get(queue_id, {}).get(resource, 0)
-        bounds = [] if self.is_unbounded(queue, resource) else [self._left(queue, resource)]
+        bounds = [] if self.is_unbounded(queue, resource) else [self.left(queue, resource)]
         if queue.quota.limit is not None and resource in queue.quota.limit:
             bounds.append(queue.quota.limit[resource] - held)
         return max(0, min(bounds)) if bounds else None
@@ -90,13 +90,14 @@ class Reference:
         lending = node.quota.lending.get(resource)
         return 0 if lending is None else max(0, self.subtree(node, resource) - lending)
 
-    def _left(self, node: Queue | Cohort, resource: str) -> int:
+    def left(self, node: Queue | Cohort, resource: str) -> int:
+        """Of what quotas allow; below 0 where too much is held."""
         subtree, usage = self.subtree(node, resource), self.usage(node, resource)
         parent = self.parent(node)
         if parent is None:
             return subtree - usage
         guaranteed, borrowing = self.guaranteed(node, resource), node.quota.borrowing.get(resource)
-        left = self._left(parent, resource)
+        left = self.left(parent, resource)
         if borrowing is not None:
             left = min(left, subtree - guaranteed - max(0, usage - guaranteed) + borrowing)
         return max(0, guaranteed - usage) + left

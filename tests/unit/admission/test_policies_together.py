@@ -167,3 +167,13 @@ def test_a_claim_stays_though_somebody_sits_on_it_who_gives_way_at_once() -> Non
     cycle(made, 30)
     assert causes(made, 2) == [ClaimCause.HEAD]
     assert made.world.claims[unit_id(2, 0)].due_at == after(3600)
+
+
+def test_who_may_borrow_nothing_and_has_nothing_blocks_nobody_in_a_strict_queue() -> None:
+    queues = [
+        queue(1, order=Order.STRICT, nominal={"mx": 1}, cohort=1),
+        queue(2, nominal={"mx": 4}, cohort=1),
+    ]
+    made = site([node(1, gpus=4)], queues)
+    made.submit(owned(gang(1, role(gpus=2)), "t/ann", is_preemptible=False), gang(2, role(gpus=2), at=1))
+    assert admitted(cycle(made, 0)) == [2]

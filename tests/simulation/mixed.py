@@ -1,0 +1,107 @@
+"""Random sites and streams in which everything of the policy meets: cohorts, preemption, claims and guards,
+limits, elastic groups, ranges, strict queues and holds."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import timedelta
+
+from service.admission.policy import Policy
+from service.admission.world import Configuration, Queue
+from service.domain.queue import Order, PreemptWithin, Reclaim
+from service.domain.shape import Sizing
+from simulation.job import Job
+from simulation.run import Moment, Simulation
+from tests.builders import NOW, Group, after, cohort, configuration, gang, independent, node, queue, role
+
+HORIZON = timedelta(days=60)
+GUARD_SECONDS = 20_000.0
+OWNERS = ("t/ann", "t/ben", "t/cem")
+
+
+@dataclass(frozen=True)
+class Site:
+    configuration: Configuration
+    policy: Policy
+    jobs: tuple[Job, ...]
+    #: Group, when it is held, and when it is released.
+    holds: tuple[tuple[int, float, float], ...]
+
+
+def site(seed: int, count: int = 80) -> Site:
+    rng = random.Random(seed)
+    nodes = [node(number, gpus=4, labels={"rack": f"r{number % 2}"}) for number in range(1, 7)]
+    queues = [_queue(rng, number) for number in range(1, 6)]
+    cohorts = [cohort(1, parent=3), cohort(2, parent=3), cohort(3)]
+    config = configuration(nodes, queues, cohorts=cohorts, levels=("rack", "host"))
+    policy = Policy(reserve_depth=rng.choice((0, 1, 2, None)), guard_seconds=GUARD_SECONDS)
+    at, jobs, holds = 0.0, [], []
+    for group_id in range(1, count + 1):
+        at += rng.expovariate(1 / 500)
+        jobs.append(_job(rng, group_id, at))
+        if rng.random() < 0.1:
+            holds.append((group_id, at + rng.uniform(0, 3000), at + rng.uniform(3000, 9000)))
+    return Site(config, policy, tuple(jobs), tuple(holds))
+
+
+def _queue(rng: random.Random, queue_id: int) -> Queue:
+    return queue(
+        queue_id,
+        order=rng.choice((Order.BEST_EFFORT, Order.BEST_EFFORT, Order.STRICT)),
+        cohort=rng.choice((1, 2, 3)),
+        nominal={"mx": rng.choice((0, 4, 6, 8))},
+        borrowing={"mx": rng.choice((0, 4))} if rng.random() < 0.2 else None,
+        lending={"mx": rng.choice((0, 2))} if rng.random() < 0.2 else None,
+        limit={"mx": 12} if rng.random() < 0.2 else None,
+        preempt_within=rng.choice(list(PreemptWithin)),
+        reclaim=rng.choice(list(Reclaim)),
+        weight=rng.choice((0, 1, 1, 2)),
+        user_limit={"mx": 6} if rng.random() < 0.3 else {},
+        group_limit={"mx": 5} if rng.random() < 0.2 else {},
+        min_runtime_seconds=rng.choice((0, 0, 900)),
+        evictions_per_day=rng.choice((None, None, 2)),
+    )
+
+
+def _job(rng: random.Random, group_id: int, at: float) -> Job:
+    made = _group(rng, group_id, at)
+    limit = rng.choice((None, 1000, 4000, 9000))
+    row = replace(
+        made.row,
+        owner=rng.choice(OWNERS),
+        time_limit_seconds=limit,
+        grace_seconds=rng.choice((0, 0, 120)),
+        is_preemptible=rng.random() < 0.9,
+    )
+    runtime = rng.expovariate(1 / 3000) if limit is None or rng.random() < 0.7 else None
+    return Job(row=row, shape=made.shape, runtime_seconds=runtime, stop_seconds=rng.choice((0, 60)))
+
+
+def _group(rng: random.Random, group_id: int, at: float) -> Group:
+    where = {"queue_id": rng.randint(1, 5), "priority": rng.choice((0, 0, 0, 10)), "at": at}
+    kind = rng.random()
+    if kind < 0.2:
+        each = role(rng.randint(1, 6), gpus=rng.choice((0, 1, 2)))
+        return independent(group_id, each, **where)  # type: ignore[arg-type]
+    if kind < 0.4:
+        elastic = role(rng.randint(2, 5), gpus=rng.choice((1, 2)), least=1)
+        sizing = rng.choice((Sizing.AT_START, Sizing.WHILE_RUNNING))
+        return gang(group_id, elastic, sizing=sizing, **where)  # type: ignore[arg-type]
+    shape = role(rng.randint(1, 4), gpus=rng.choice((1, 2, 4)))
+    required = rng.choice((None, None, "rack"))
+    return gang(group_id, shape, required=required, **where)  # type: ignore[arg-type]
+
+
+def simulation_of(made: Site, jobs: Iterable[Job] | None = None) -> Simulation:
+    simulation = Simulation(made.configuration, start_at=NOW, policy=made.policy)
+    simulation.submit(made.jobs if jobs is None else jobs)
+    for group_id, held_at, released_at in made.holds:
+        simulation.hold(group_id, after(held_at))
+        simulation.hold(group_id, after(released_at), is_held=False)
+    return simulation
+
+
+def moments_of(made: Site) -> list[Moment]:
+    return list(simulation_of(made).run(NOW + HORIZON))

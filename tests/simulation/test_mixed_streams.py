@@ -1,0 +1,102 @@
+"""Everything of the policy at once, on random streams: the rules hold at every moment, quota and own limits
+are kept as an independent computation sees them, evictions come to an end, and neither the order of what is
+submitted nor names decide anything."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+
+from service.admission.plan import Plan
+from service.admission.resident import World
+from service.admission.world import PendingUnit
+from service.domain.claim import ClaimCause
+from simulation.run import Moment
+from tests.builders import NOW
+from tests.simulation.mixed import HORIZON, Site, moments_of, simulation_of, site
+from tests.simulation.rules import check_held
+from tests.unit.admission.quota_reference import Reference
+
+SEEDS = range(8)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_rules_hold_at_every_moment(seed: int) -> None:
+    made = site(seed)
+    simulation = simulation_of(made)
+    evicted: Counter[int] = Counter()
+    for moment in simulation.run(NOW + HORIZON):
+        check_held(simulation.world, moment)
+        _limits_are_kept(made, simulation.world, moment)
+        _claims_are_kept(simulation.world, moment)
+        evicted.update(eviction.unit_id for eviction in moment.plan.evictions)
+    world = simulation.world
+    assert not world.running
+    assert not world.claims
+    assert max(evicted.values(), default=0) < 20
+    # What still waits could never start, but for who is larger than its user or group may be.
+    left = [row.public_id for row in world.pending.values() if _could_start(made, world, row)]
+    assert not left, left
+
+
+def _could_start(made: Site, world: World, row: PendingUnit) -> bool:
+    policy = made.configuration.queues[row.queue_id].policy
+    return world.could_fit(row) and not policy.user_limit and not policy.group_limit
+
+
+def _limits_are_kept(made: Site, world: World, moment: Moment) -> None:
+    """Rule 5, for the queues that took something."""
+    used: dict[int, Counter[str]] = {}
+    for unit in world.running.values():
+        used.setdefault(unit.queue_id, Counter()).update(unit.usage)
+    reference = Reference(made.configuration, used)
+    took = {admission.queue_id for admission in moment.plan.admissions}
+    took |= {world.running[each.unit_id].queue_id for each in moment.plan.resizes if each.added}
+    for queue_id in took:
+        queue = made.configuration.queues[queue_id]
+        assert reference.left(queue, "mx") >= 0
+        assert used[queue_id]["mx"] <= (queue.quota.limit or {}).get("mx", 10_000)
+        running = [unit for unit in world.running.values() if unit.queue_id == queue_id]
+        by_user, by_group = Counter[str](), Counter[int]()
+        for unit in running:
+            by_user[unit.owner] += unit.usage.get("mx", 0)
+            by_group[unit.group_id] += unit.usage.get("mx", 0)
+        assert max(by_user.values()) <= queue.policy.user_limit.get("mx", 10_000)
+        assert max(by_group.values()) <= queue.policy.group_limit.get("mx", 10_000)
+
+
+def _claims_are_kept(world: World, moment: Moment) -> None:
+    """A claim belongs to somebody who waits, and its date lies ahead; of a guard's, no place was given in
+    this cycle to somebody of another queue who stays beyond its date."""
+    for claim in world.claims.values():
+        row = world.pending[claim.unit_id]
+        assert claim.due_at is None or claim.due_at > moment.now
+        if claim.cause is not ClaimCause.GUARD or claim.made_at == moment.now:
+            continue
+        devices = {(place.node_id, device) for place in claim.places for device in place.devices}
+        for admission in moment.plan.admissions:
+            unit = world.running[admission.unit_id]
+            taken = {(place.node_id, device) for place in unit.places for device in place.devices}
+            is_gone = None not in (unit.frees_at, claim.due_at) and unit.frees_at <= claim.due_at  # type: ignore[operator]
+            assert unit.queue_id == row.queue_id or is_gone or devices.isdisjoint(taken)
+
+
+def _decisions(plan: Plan) -> tuple[object, ...]:
+    return plan.admissions, plan.evictions, plan.claims_made, plan.claims_ended, plan.resizes
+
+
+@pytest.mark.parametrize("seed", SEEDS[:3])
+def test_neither_order_nor_names_decide(seed: int) -> None:
+    made = site(seed, 50)
+    jobs = list(made.jobs)
+    random.Random(seed).shuffle(jobs)
+    config = made.configuration
+    names = {key: replace(each, name=f"z{99 - key}") for key, each in reversed(tuple(config.queues.items()))}
+    nodes = dict(reversed(tuple(config.nodes.items())))
+    other = replace(made, jobs=tuple(jobs), configuration=replace(config, queues=names, nodes=nodes))
+    assert [_decisions(moment.plan) for moment in moments_of(made)] == [
+        _decisions(moment.plan) for moment in moments_of(other)
+    ]
