@@ -23,6 +23,12 @@ class FileWrong(click.ClickException):
     exit_code = exits.USAGE
 
 
+#: What the server takes at once.
+_MOST_BYTES = 16 * 1024 * 1024
+#: YAML of such a size would be read for a minute and longer.
+_MOST_YAML = 4 * 1024 * 1024
+
+
 @dataclass(frozen=True)
 class GroupFile:
     """Groups as they will be sent. `is_batch`: taken all together or not at all."""
@@ -45,7 +51,14 @@ def read_text(path: str) -> tuple[str, str]:
     """What to call it, and what it says. Raises FileWrong."""
     name = "standard input" if path == "-" else path
     try:
-        return name, sys.stdin.read() if path == "-" else Path(path).read_text(encoding="utf-8")
+        if path == "-":
+            found = sys.stdin.buffer.read(_MOST_BYTES + 1)
+        else:
+            with Path(path).open("rb") as file:
+                found = file.read(_MOST_BYTES + 1)
+        if len(found) > _MOST_BYTES:
+            raise FileWrong(f"{name} is larger than the {_MOST_BYTES // 1024**2} MiB that the server takes")
+        return name, found.decode()
     except (OSError, UnicodeDecodeError) as error:
         raise FileWrong(f"{name} cannot be read: {error}") from None
 
@@ -95,6 +108,8 @@ def _documents(text: str, name: str) -> list[object]:
 
 
 def _yaml_documents(text: str) -> list[object]:
+    if len(text) > _MOST_YAML:
+        raise ValueError(f"more than {_MOST_YAML // 1024**2} MiB of it are not read; as JSON they are")
     documents = yaml.load_all(text, Loader=Loader)
     return [document for document in documents if document is not None]
 

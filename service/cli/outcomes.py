@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from service.cli.spans import between
+from service.cli.spans import between, clock_time
 from service.client.errors import ClientError
 from service.domain.status import Status
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from service.client import Client
     from service.client.groups import Group
 
@@ -43,6 +45,19 @@ def describe_places(group: Group) -> str:
     if group.is_unreachable:
         notes.append("its launcher does not answer")
     return ", ".join(notes)
+
+
+def describe_claim(group: Group, now: datetime) -> str:
+    """The places that are kept for it, and when they should be free."""
+    if (claim := group.claim) is None:
+        return ""
+    gpus = f"{claim.gpus} GPU{'' if claim.gpus == 1 else 's'}"
+    until = (
+        "no date: somebody on them has no time limit"
+        if claim.due_at is None
+        else f"planned to be free by {clock_time(claim.due_at, today=now)}"
+    )
+    return f"places with {gpus} since {clock_time(claim.made_at, today=now)} ({claim.cause}), {until}"
 
 
 def describe_wait(client: Client, group: Group) -> str:

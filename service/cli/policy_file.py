@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import re
+from functools import cached_property
 from typing import Any
 
 import yaml
@@ -53,14 +54,24 @@ class PolicyFile:
         # A part of which all entries were taken out is null.
         self.body: dict[str, Any] = {part: said for part, said in documents[0].items() if said is not None}
 
+    @property
+    def names_nothing(self) -> bool:
+        """Nothing is said to be: as a file looks whose writing failed, or that is of something else."""
+        return not any(self.body.values())
+
     def line_of(self, path: str) -> int | None:
         """The line of `queues[3].lending_limit.H100-80GB`, or of the innermost part of it that is there;
         None if nothing of it is."""
-        node, line = yaml.compose(self._text, Loader=Loader), None
+        node, line = self._node, None
         while node is not None and path:
             node, path, found = _step(node, path)
             line = found or line
         return line
+
+    @cached_property
+    def _node(self) -> yaml.Node | None:
+        """With the places of everything; a large file with many errors is taken apart once."""
+        return yaml.compose(self._text, Loader=Loader)
 
 
 def read_policy_file(path: str) -> PolicyFile:

@@ -41,12 +41,14 @@ class PolicyRefused(click.ClickException):
 def apply(session: Session, *, path: str, dry_run: bool, prune: bool) -> None:
     """Make and change queues, cohorts and priority classes as FILE says, all or nothing (admin).
 
-    What the file leaves out of one of them gets its default.
+    What the file leaves out of one of them gets its default. --prune of a file that names nothing is refused.
     """
     from service.cli.policy_file import read_policy_file
     from service.client.errors import ApiError
 
     file = read_policy_file(path)
+    if prune and file.names_nothing:
+        raise click.UsageError(f"{file.name} names nothing, so --prune would delete everything that can go")
     with session.client() as client:
         try:
             done = client.policy.apply(file.body, has_prune=prune, is_dry_run=dry_run)

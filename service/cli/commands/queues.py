@@ -35,6 +35,8 @@ _COLUMNS = (
 #: Said once for each queue, so that a row of a resource has them empty.
 _OF_QUEUE = 6
 _SHORT = NAMES | {"*": "any GPU"}
+#: In a word, so that names have room.
+_STOPS: dict[str, str] = {Stop.HOLD_AND_DRAIN: "drain"}
 
 
 @click.group(invoke_without_command=True)
@@ -137,15 +139,15 @@ def _show(session: Session, found: Sequence[Queue]) -> None:
 
 def _rows(queue: Queue, *, has_cohorts: bool) -> list[list[Cell]]:
     """One row for each resource; what is true of the whole queue is said in the first."""
-    stop: Cell = "" if queue.stop == Stop.NONE else (queue.stop, "yellow")
+    stop: Cell = "" if queue.stop == Stop.NONE else (_STOPS.get(queue.stop, queue.stop), "yellow")
     if queue.deleting_at is not None:
-        stop = ("is deleted", "red")
+        stop = ("deleted", "red")
     rows: list[list[Cell]] = []
     for name in ordered({*queue.used, *queue.demanded, *(queue.nominal_quota or {}), *queue.limit}):
         amounts = [show_amount(each, name) for each in (queue.used, queue.demanded)]
-        bounds = [show_bound(each, name) for each in (queue.nominal_quota, queue.limit)]
+        bounds = [show_bound(queue.nominal_quota, name), show_bound(queue.limit, name) if queue.limit else ""]
         rows.append([*[""] * _OF_QUEUE, _SHORT.get(name, name), *amounts, *bounds, ""])
-    rows = rows or [[*[""] * _OF_QUEUE, "-", "-", "-", show_bound(queue.nominal_quota, ""), "-", ""]]
+    rows = rows or [[*[""] * _OF_QUEUE, "-", "-", "-", show_bound(queue.nominal_quota, ""), "", ""]]
     # Where queues share, the order is told only of those that are strict.
     order = "" if has_cohorts and queue.order == Order.BEST_EFFORT else queue.order
     share = _share(queue) if has_cohorts else ""
@@ -196,13 +198,20 @@ def _pairs(queue: Queue) -> list[tuple[str, str]]:
         ("min runtime", queue.min_runtime),
         ("evictions", f"{queue.evictions_per_day or 'any number'} of a group in a day"),
         ("priority", highest or "any"),
-        ("time limit", f"{queue.default_time_limit or 'none'}, at most {queue.max_time_limit or 'any'}"),
+        ("time limit", _time_limit(queue)),
         ("waits", f"{queue.waiting} groups"),
         ("uses", list_used(queue.used)),
         ("borrowed", list_used(queue.borrowed)),
         ("asked", list_used(queue.demanded)),
         ("share", f"{_share(queue)}, rank {queue.rank}"),
     ]
+
+
+def _time_limit(queue: Queue) -> str:
+    """Of a group that names none, and the longest. Without a default it is the longest."""
+    if queue.max_time_limit is None:
+        return f"{queue.default_time_limit or 'none'} unless a group names its own"
+    return f"{queue.default_time_limit or queue.max_time_limit}, at most {queue.max_time_limit}"
 
 
 def _limit(amounts: dict[str, float], otherwise: str = "no limit") -> str:

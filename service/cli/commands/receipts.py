@@ -21,13 +21,12 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     Column("decided"),
-    Column("victim"),
-    Column("of queue"),
-    Column("claimant"),
-    Column("of queue"),
+    Column("group"),
+    Column("queue", is_cut=True),
+    Column("share", align="right"),
+    Column("then", align="right"),
     Column("by"),
     Column("lost", align="right"),
-    Column("outcome", is_whole=False),
 )
 
 
@@ -39,8 +38,8 @@ _COLUMNS = (
 def receipts(session: Session, *, group: str | None, limit: int) -> None:
     """List who gave way to whom, the newest first: of GROUP, on either side, or of all.
 
-    By priority within a queue, by reclaim of nominal quota, or by fair share. An operator sees all, others
-    those of their own groups.
+    By priority within a queue, by reclaim of nominal quota, or by fair share. With the shares of both queues
+    before and after. An operator sees all, others those of their own groups.
     """
     with session.client() as client:
         group_id = None if group is None else find_group_id(client, group)
@@ -49,19 +48,61 @@ def receipts(session: Session, *, group: str | None, limit: int) -> None:
         session.out.json({"preemptions": found})
         return
     now = SystemClock().now()
-    session.out.table(_COLUMNS, [_row(each, now) for each in found])
+    if session.out.is_terminal:
+        rows = [row for each in found for row in _rows(each, now)]
+        session.out.table(_COLUMNS if found else (), rows)
+    else:
+        session.out.table((), [_fields(each, now) for each in found])
     session.out.note("" if found else "Nobody gave way.")
 
 
-def _row(receipt: Preemption, now: datetime) -> list[str]:
-    outcome = receipt.outcome or "waiting"
+def _rows(receipt: Preemption, now: datetime) -> list[list[str]]:
+    """Who gave way, and below it for whom."""
+    before, after = receipt.shares_before, receipt.shares_after
+    return [
+        [
+            clock_time(receipt.decided_at, today=now),
+            _short(receipt.victim),
+            receipt.victim_queue,
+            _share(before.victim),
+            _share(after.victim),
+            receipt.entitlement,
+            f"{receipt.lost_gpu_seconds:.0f} GPU-s",
+        ],
+        [
+            "",
+            f"for {_short(receipt.claimant)}",
+            receipt.claimant_queue,
+            _share(before.claimant),
+            _share(after.claimant),
+            _outcome(receipt),
+            "",
+        ],
+    ]
+
+
+def _fields(receipt: Preemption, now: datetime) -> list[str]:
     return [
         clock_time(receipt.decided_at, today=now),
         receipt.victim or "-",
-        receipt.victim_queue or "-",
+        receipt.victim_queue,
         receipt.claimant or "-",
-        receipt.claimant_queue or "-",
+        receipt.claimant_queue,
         receipt.entitlement,
         f"{receipt.lost_gpu_seconds:.0f} GPU-s",
-        outcome if receipt.outcome_cause is None else f"{outcome}: {receipt.outcome_cause}",
+        _outcome(receipt),
     ]
+
+
+def _short(group: str | None) -> str:
+    """As `muster list` shows an id; whose it is not to be told is somebody else's."""
+    return "another's" if group is None else group[-12:]
+
+
+def _share(share: float | str) -> str:
+    return "\N{INFINITY}" if share == "infinite" else f"{float(share):.2f}"
+
+
+def _outcome(receipt: Preemption) -> str:
+    outcome = receipt.outcome or "waiting"
+    return outcome if receipt.outcome_cause is None else f"{outcome}: {receipt.outcome_cause}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import rich_click as click
 
 from service.cli.completing import complete_groups
-from service.cli.outcomes import describe_end, describe_places
+from service.cli.outcomes import describe_claim, describe_end, describe_places
 from service.cli.printer import Cell, Column
 from service.cli.references import find_group_id
 from service.cli.session import Session, pass_session, print_options
@@ -40,7 +40,7 @@ _EVENTS = (Column("at"), Column("event"), Column("member", align="right"), Colum
 _LISTED = 32
 _LAST_EVENTS = 20
 #: Of an event's data: of no use to its reader, or said by its instant or its message.
-_SAID_ELSEWHERE = frozenset({"cycle", "epoch", "ended_at", "target"})
+_SAID_ELSEWHERE = frozenset({"cycle", "epoch", "ended_at", "target", "claimant", "first_index", "last_index"})
 
 
 @click.command()
@@ -87,6 +87,7 @@ def _facts(group: Group, now: datetime, *, is_short: bool) -> Iterator[tuple[str
         ("queue", _queue(group)),
         ("owner", f"{group.owner} of {group.tenant}"),
         ("places", describe_places(group)),
+        ("kept for it", describe_claim(group, now)),
         *((f"role {role.name}", _role(role)) for role in group.roles),
         ("elastic", _elastic(group)),
         ("topology", _topology(group)),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import rich_click as click
 
 from service.cli.completing import complete_groups
-from service.cli.outcomes import describe_end, describe_places
+from service.cli.outcomes import describe_claim, describe_end, describe_places
 from service.cli.printer import Cell, Column, Printer
 from service.cli.references import find_group_id
 from service.cli.session import Session, pass_session, print_options
@@ -68,6 +68,8 @@ def _show(
     if not position.is_waiting:
         return
     out.pair("position", _position(position, now))
+    if kept := describe_claim(group, now):
+        out.pair("kept for it", kept)
     out.line("")
     rows: list[Sequence[Cell]] = []
     for number, reason in enumerate(reasons, start=1):
@@ -94,10 +96,19 @@ def _status(group: Group, now: datetime) -> Cell:
 
 
 def _size(group: Group) -> str:
-    members = f"{group.wanted_members} member{'' if group.wanted_members == 1 else 's'}"
-    gpus = f"{group.wanted_gpus} GPU{'' if group.wanted_gpus == 1 else 's'} in all"
+    """How much it asks for; of an elastic group from its least to its most."""
+    least, fewest = group.wanted_members, group.wanted_gpus
+    if group.elastic:
+        least = sum(role.min_count for role in group.roles)
+        fewest = sum(role.min_count * role.requests.gpus for role in group.roles)
+    members = f"{_from_to(least, group.wanted_members)} member{'' if group.wanted_members == 1 else 's'}"
+    gpus = f"{_from_to(fewest, group.wanted_gpus)} GPU{'' if group.wanted_gpus == 1 else 's'} in all"
     how = "placed together or not at all" if group.scheduling == "gang" else "each as soon as it fits"
     return f"{members}, {gpus}, {how}; priority {group.priority}"
+
+
+def _from_to(least: int, most: int) -> str:
+    return str(most) if least == most else f"{least} to {most}"
 
 
 def _position(position: Position, now: datetime) -> Cell:

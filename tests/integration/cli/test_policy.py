@@ -177,3 +177,26 @@ def test_tables_fit(server: str, client: Client, muster: Muster, file: Path, col
         assert all(len(line) <= columns for line in lines), lines
         for part in shown:
             assert any(part in line for line in lines), (command, part)
+
+
+def test_prune_of_a_file_that_names_nothing_is_refused(muster: Muster, file: Path) -> None:
+    muster("apply", "-f", str(file))
+    for text in ("", "# Nothing yet.\n", "queues: []\n", "queues:\n"):
+        file.write_text(text)
+        said = muster("apply", "-f", str(file), "--prune")
+        assert (said.code, "names nothing" in said.err) == (2, True), text
+        assert muster("apply", "-f", str(file)).code == 0
+    assert muster("export").out == POLICY
+
+
+def test_names_have_room_in_a_narrow_table(server: str, muster: Muster) -> None:
+    muster("cohorts", "create", "organisation", "--quota", "H100-80GB=8")
+    options = ("--cohort", "organisation", "--quota", "H100-80GB=128", "--stop", "hold_and_drain")
+    muster("queues", "create", "nightly", *options, "--order", "strict")
+    [line] = [
+        line
+        for line in lines_of(at_terminal(server, "queues", columns=80))
+        if "H100-80GB" in line and "drain" in line
+    ]
+    assert line.startswith("nightly"), line
+    assert "organ" in line

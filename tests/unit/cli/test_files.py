@@ -145,3 +145,13 @@ def test_the_examples_are_read() -> None:
     assert examples
     for path in examples:
         assert read_group_file(str(path)).groups
+
+
+def test_a_file_that_is_too_large_is_not_taken_apart(tmp_path: Path) -> None:
+    path = tmp_path / "large.yaml"
+    path.write_text("a: b\n" * 1024**2)
+    with pytest.raises(FileWrong, match="more than 4 MiB of it are not read; as JSON they are"):
+        read_group_file(str(path))
+    path.write_bytes(b" " * (16 * 1024**2 + 1))
+    with pytest.raises(FileWrong, match="larger than the 16 MiB that the server takes"):
+        read_group_file(str(path))

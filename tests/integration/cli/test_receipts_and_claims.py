@@ -1,0 +1,93 @@
+"""What was decided for a group that waits: who gave way to it, and what is kept for it."""
+
+from __future__ import annotations
+
+from uuid import UUID
+
+import pytest
+from sqlalchemy import NullPool, TextClause, create_engine, text
+
+from service.client import Client
+from service.client.groups import Group
+from tests.integration.cli.conftest import Muster
+from tests.integration.cli.terminal import at_terminal, lines_of
+
+RECEIPT = text(
+    "INSERT INTO preemptions (unit_id, attempt, group_id, queue_id, claimant_unit_id, claimant_group_id,"
+    " claimant_queue_id, entitlement, claimant_share_before, victim_share_before, claimant_share_after,"
+    " victim_share_after, lost_gpu_seconds, decided_at)"
+    " SELECT v.id, 1, v.group_id, g.queue_id, c.id, c.group_id, h.queue_id, 'FairShare', 0.125, 'infinity',"
+    " 0.25, 0.5, 123456, '2026-03-04T12:00:00Z'"
+    " FROM units v JOIN groups g ON g.id = v.group_id, units c JOIN groups h ON h.id = c.group_id"
+    " WHERE g.name = 'victim' AND h.name = 'claimant'"
+)
+CLAIM = text(
+    "INSERT INTO claims (unit_id, cause, made_at, due_at, places, redated)"
+    " SELECT u.id, :cause, '2026-03-04T12:00:00Z', CAST(:due_at AS timestamptz), '[[0, 0, 1, [0, 1]]]', 0"
+    " FROM units u JOIN groups g ON g.id = u.group_id WHERE g.name = 'claimant'"
+)
+
+
+@pytest.fixture
+def groups(client: Client) -> tuple[Group, Group]:
+    """A victim and a claimant, in queues with long names."""
+    for queue in ("a-queue-with-a-long-name", "another-queue-with-a-long-name"):
+        client.queues.create(queue, {})
+    asked = {"gpus": 2, "command": ["x"], "allow_infeasible": True}
+    victim = client.submit(asked | {"name": "victim", "queue": "a-queue-with-a-long-name"})
+    claimant = client.submit(asked | {"name": "claimant", "queue": "another-queue-with-a-long-name"})
+    return client.get(str(victim.id)), client.get(str(claimant.id))
+
+
+def _write(database_url: str, statement: TextClause, **values: object) -> None:
+    engine = create_engine(database_url, poolclass=NullPool)
+    with engine.begin() as conn:
+        conn.execute(statement, values)
+
+
+def test_a_receipt_fits_with_both_shares(
+    server: str, database_url: str, groups: tuple[Group, Group], muster: Muster
+) -> None:
+    victim, claimant = groups
+    _write(database_url, RECEIPT)
+    lines = lines_of(at_terminal(server, "receipts", columns=80))
+    assert all(len(line) <= 80 for line in lines), lines
+    [gave_way] = [line for line in lines if victim.id[-12:] in line]
+    [for_whom] = [line for line in lines if f"for {claimant.id[-12:]}" in line]
+    for part in ("\N{INFINITY}", "0.50", "FairShare", "123456 GPU-s", "a-queue"):
+        assert part in gave_way
+    for part in ("0.12", "0.25", "waiting", "another"):
+        assert part in for_whom
+    [fields] = muster("receipts").rows
+    assert (UUID(fields[1]), UUID(fields[3])) == (UUID(victim.id), UUID(claimant.id))
+
+
+@pytest.mark.parametrize(
+    ("cause", "due_at", "told"),
+    [
+        ("Head", "2026-03-05T12:00:00Z", "planned to be free by 2026-03-05"),
+        ("Guard", None, "no date: somebody on them has no time limit"),
+    ],
+)
+def test_what_is_kept_for_a_group_is_told(
+    database_url: str,
+    groups: tuple[Group, Group],
+    muster: Muster,
+    cause: str,
+    due_at: str | None,
+    told: str,
+) -> None:
+    assert "kept for it" not in muster("show", "claimant").out
+    _write(database_url, CLAIM, cause=cause, due_at=due_at)
+    kept = dict(row[:2] for row in muster("show", "claimant").rows if len(row) == 2)["kept for it"]
+    assert kept.startswith("places with 2 GPUs since 2026-03-04")
+    assert f"({cause})" in kept
+    assert told in kept
+
+
+def test_an_elastic_group_asks_from_its_least_to_its_most(server: str, client: Client) -> None:
+    role = {"name": "w", "count": 3, "min_count": 1, "requests": {"gpus": 2}, "command": ["x"]}
+    elastic = {"resize": "at_start", "resumes_from_checkpoint": True}
+    client.submit({"name": "e", "roles": [role], "elastic": elastic, "allow_infeasible": True})
+    lines = lines_of(at_terminal(server, "why", "e"))
+    assert any("1 to 3 members, 2 to 6 GPUs in all" in line for line in lines), lines
