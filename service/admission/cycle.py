@@ -16,13 +16,14 @@ from service.admission.fit import Fitter
 from service.admission.growing import with_growing
 from service.admission.growth import Grower
 from service.admission.line import Key
-from service.admission.ordering import Heads
+from service.admission.ordering import Head, Heads
 from service.admission.plan import Plan
 from service.admission.policy import DEFAULT, Policy
 from service.admission.preempt import Preemptor
 from service.admission.quota import QuotaBook
 from service.admission.reserve import Onlookers, Reserver
 from service.admission.resident import World
+from service.admission.world import PendingUnit
 from service.domain.queue import Order
 
 
@@ -163,5 +164,23 @@ def _fit_in_order(
             heads.close(queue_id)
         elif has_preempted:
             heads.push_next(head)
-        elif reserver.has_claim(row) or backfill.wants(head.class_id):
-            heads.push_next_of(head, lambda row: backfill.may_use_any(row) or reserver.wants_row(row))
+        else:
+            _look_behind(row, head, heads=heads, backfill=backfill, reserver=reserver)
+
+
+def _look_behind(
+    row: PendingUnit, head: Head, *, heads: Heads, backfill: Backfill, reserver: Reserver
+) -> None:
+    """Equals of a blocked head do not fit either, but for those who may use what it may not: what is kept for
+    others, what is borrowed, what others would have to give up. Places are kept for one after the other."""
+    may_use_more = reserver.has_claim(row) or backfill.wants(head.class_id)
+    if not may_use_more and row.is_preemptible and not row.has_never_run:
+        return
+    heads.push_next_of(
+        head,
+        lambda other: (
+            (other.is_preemptible and not row.is_preemptible)
+            or (row.has_never_run and not other.has_never_run)
+            or (may_use_more and (backfill.may_use_any(other) or reserver.wants_row(other)))
+        ),
+    )

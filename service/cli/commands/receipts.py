@@ -63,7 +63,7 @@ def _rows(receipt: Preemption, now: datetime) -> list[list[str]]:
         [
             clock_time(receipt.decided_at, today=now),
             _short(receipt.victim),
-            receipt.victim_queue,
+            receipt.victim_queue or "-",
             _share(before.victim),
             _share(after.victim),
             receipt.entitlement,
@@ -72,7 +72,7 @@ def _rows(receipt: Preemption, now: datetime) -> list[list[str]]:
         [
             "",
             f"for {_short(receipt.claimant)}",
-            receipt.claimant_queue,
+            receipt.claimant_queue or "-",
             _share(before.claimant),
             _share(after.claimant),
             _outcome(receipt),
@@ -85,9 +85,9 @@ def _fields(receipt: Preemption, now: datetime) -> list[str]:
     return [
         clock_time(receipt.decided_at, today=now),
         receipt.victim or "-",
-        receipt.victim_queue,
+        receipt.victim_queue or "-",
         receipt.claimant or "-",
-        receipt.claimant_queue,
+        receipt.claimant_queue or "-",
         receipt.entitlement,
         f"{receipt.lost_gpu_seconds:.0f} GPU-s",
         _outcome(receipt),
