@@ -220,7 +220,7 @@ def test_queues(muster: Muster) -> None:
     said = muster(
         "queues", "create", "research", "--order", "strict", "--quota", "H100-80GB=8", "--limit", "cpus=64"
     )
-    assert said.rows == [["research", "strict", "none", "0", "-", "-", "8 H100-80GB", "64 CPUs", "all"]]
+    assert said.rows == [["research", "strict", "none", "0", "-", "-", "8 H100-80GB", "64 CPUs", "all", "-"]]
     assert muster("queues", "create", "research").code == 6
     assert muster("queues", "update", "research").code == 2
     said = muster("queues", "update", "research", "--quota", "none", "--stop", "hold")
