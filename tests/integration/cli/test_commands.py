@@ -30,7 +30,7 @@ def test_submit_prints_the_id(muster: Muster, client: Client, tmp_path: Path) ->
 
 
 def test_submit_reads_standard_input(muster: Muster, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "stdin", io.StringIO(json.dumps(GROUP)))
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(json.dumps(GROUP).encode())))
     assert muster("submit", "-").code == 0
 
 
