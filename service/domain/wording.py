@@ -88,6 +88,11 @@ def _insufficient(facts: Facts) -> str:
 def _quota(facts: Facts) -> str:
     what = facts.scope.get("flavor") or facts.scope.get("resource", "GPUs")
     queue = facts.scope.get("queue", "")
+    if facts.scope.get("of") == "nominal":
+        return (
+            f"needs {facts.amount(facts.need)} of {what}, queue {queue} holds {facts.amount(facts.have)} "
+            f"and has {facts.amount(facts.limit)} of its own; what may not be preempted borrows nothing"
+        )
     if facts.limit == 0 and not _whose(facts):
         return f"needs {facts.amount(facts.need)} of {what}, and queue {queue} has a quota of 0 for it"
     of_it = f" of {what}" if facts.resource == "gpus" else ""

@@ -1,5 +1,5 @@
-"""Why a group waits that its owner, or the group itself, may not hold more of: as of now, like all that is
-the group's own."""
+"""Why a group waits that its owner, or the group itself, may not hold more of, or that may not borrow: as of
+now, like all that is the group's own."""
 
 from __future__ import annotations
 
@@ -16,14 +16,17 @@ from service.store.own_limit_reads import find_own_limit_facts
 
 
 def reasons_of_own_limits(conn: Connection, group: GroupRow) -> list[Reason]:
-    """One for each resource that is short, of the user's limit and of the group's."""
+    """One for each resource that is short, of the user's limit, of the group's, and of what the queue has of
+    its own for a group that may not be preempted."""
     facts = find_own_limit_facts(conn, group)
     if facts is None:
         return []
-    limits = (
+    limits = [
         ("user", group.owner, facts.user_limit, facts.user_holds),
         ("group", str(group.public_id), facts.group_limit, facts.group_holds),
-    )
+    ]
+    if facts.own is not None:
+        limits.append(("of", "nominal", facts.own, facts.queue_holds))
     return [
         reason
         for whose, name, limit, held in limits

@@ -78,6 +78,7 @@ def read_group(request: GroupRequest) -> GroupSpec:
         labels=request.labels,
         after=tuple(_dependency(each) for each in request.after),
         not_before_at=_not_before(request.not_before),
+        is_preemptible=request.preemptible,
         allows_infeasible=request.allow_infeasible,
     )
 
@@ -112,8 +113,6 @@ def _unsupported(request: GroupRequest, roles: Sequence[RoleRequest]) -> Iterato
 def _not_yet(request: GroupRequest, roles: Sequence[RoleRequest]) -> Iterator[str]:
     if request.stall_timeout is not None:
         yield "stall_timeout"
-    if not request.preemptible:
-        yield "preemptible"
     if request.recovery.on_member_loss not in _LOSSES:
         yield "recovery.on_member_loss"
     for index, role in enumerate(roles):

@@ -205,3 +205,19 @@ def test_who_is_over_a_limit_of_its_own_is_told_and_others_are_not(
     (of_group,) = _reasons(bob, shards)["reasons"]
     assert (of_group["code"], of_group["have"], of_group["limit"]) == ("QuotaExceeded", 1, 1)
     assert of_group["scope"]["group"] == shards
+
+
+def test_who_may_not_be_preempted_is_told_that_it_borrows_nothing(admin: Client, cluster: Cluster) -> None:
+    admin.post("/v1/cohorts", json={"name": "lab", "nominal_quota": {"H100-80GB": 8}}).raise_for_status()
+    queue = {"name": "guests", "cohort": "lab", "nominal_quota": {}}
+    admin.post("/v1/queues", json=queue).raise_for_status()
+    stays = _submit(admin, "stays", queue="guests", preemptible=False)
+    goes = _submit(admin, "goes", queue="guests")
+    cluster.settle()
+    assert _codes(admin, goes) == []
+    (reason,) = _reasons(admin, stays)["reasons"]
+    assert (reason["code"], reason["need"], reason["have"], reason["limit"]) == ("QuotaExceeded", 1, 1, 0)
+    assert reason["message"] == (
+        "needs 1 GPU of H100-80GB, queue guests holds 1 GPU and has 0 GPUs of its own; what may not be"
+        " preempted borrows nothing"
+    )

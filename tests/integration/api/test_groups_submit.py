@@ -66,7 +66,7 @@ def test_every_field_comes_back(user: Client) -> None:
         "stall_timeout": None,
         "recovery": {"on_member_loss": "fail", "max_restarts": 1, "backoff": "1m30s", "seat_timeout": 5},
         "checkpoint": {"grace": "60s"},
-        "preemptible": True,
+        "preemptible": False,
         "labels": {"team": "vision"},
         "after": [],
     }
@@ -84,6 +84,7 @@ def test_every_field_comes_back(user: Client) -> None:
         "seat_timeout_seconds": 5,
     }
     assert group["labels"] == {"team": "vision"}
+    assert group["preemptible"] is False
     launcher, worker = group["roles"]
     assert launcher["requests"] == {"gpus": 0, "cpus": 0.5, "memory_gib": 1.5}
     assert worker == {
@@ -163,7 +164,6 @@ _BROKEN: list[tuple[dict[str, Any], set[str]]] = [
         {"roles[0].min_count"},
     ),
     ({"stall_timeout": "1m"}, {"stall_timeout"}),
-    ({"preemptible": False}, {"preemptible"}),
     ({"scheduling": "independent", "topology": {"preferred": "rack"}}, {"topology.preferred"}),
     (
         {"scheduling": "independent", "roles": [ROLE | {"slice": {"level": "host", "size": 1}}]},

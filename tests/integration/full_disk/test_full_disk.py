@@ -129,8 +129,10 @@ def test_a_full_disk_is_told_and_nothing_is_half_done(
         # 1. No room: for rows at first; the log has room left in its last file, unless that is over.
         disk.fill()
         if what == "log":
+            # What is written here needs no room anywhere else.
+            message = "SELECT pg_logical_emit_message(true, 'fill', 'it')"
             with suppress(SQLAlchemyError), engine.begin() as conn:
-                conn.execute(text("CREATE TABLE more (); SELECT pg_switch_wal(); CREATE TABLE most ()"))
+                conn.execute(text(f"{message}; SELECT pg_switch_wal(); {message}"))
         made, refused, key = submit_until_refused(api)
         assert refused.headers["retry-after"]
         assert refused.json()["type"] == "/problems/store-unavailable"
