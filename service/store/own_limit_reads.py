@@ -46,7 +46,7 @@ def find_own_limit_facts(conn: Connection, group: GroupRow) -> OwnLimitFacts | N
     return OwnLimitFacts(
         shape=msgspec.convert(row.shape, Shape),
         models=tuple(models),
-        own=_own(conn, group, models) if row.is_bound_to_own else None,
+        own=_own(conn, group, models=models) if row.is_bound_to_own else None,
         queue_holds=_held(conn, group, whose="g.queue_id = :queue_id") if row.is_bound_to_own else {},
         user_limit=row.user_limit or {},
         group_limit=row.group_limit or {},
@@ -55,7 +55,7 @@ def find_own_limit_facts(conn: Connection, group: GroupRow) -> OwnLimitFacts | N
     )
 
 
-def _own(conn: Connection, group: GroupRow, models: Sequence[str]) -> dict[str, int]:
+def _own(conn: Connection, group: GroupRow, *, models: Sequence[str]) -> dict[str, int]:
     """The nominal quota of the queue, of each model."""
     statement = text("SELECT resource, nominal FROM quotas WHERE queue_id = :queue_id AND nominal > 0")
     named = {row.resource: row.nominal for row in conn.execute(statement, {"queue_id": group.queue_id})}
