@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Engine, text
 
 from service.settings import Settings
 from tests.integration.api.cluster import Cluster
+from tests.integration.api.dependents import submit
 
 Client = TestClient[Litestar]
 
@@ -23,14 +24,6 @@ def cluster(settings: Settings, engine: Engine, redis: Redis) -> Iterator[Cluste
     cluster = Cluster(settings, engine, redis, gpus=8)
     yield cluster
     cluster.close()
-
-
-def submit(client: Client, name: str, *after: dict[str, str], **fields: object) -> str:
-    body = {"name": name, "gpus": 1, "command": ["true"], "after": list(after)} | fields
-    answer = client.post("/v1/groups", json=body)
-    assert answer.status_code == 201, answer.text
-    group_id: str = answer.json()["id"]
-    return group_id
 
 
 def statuses(client: Client, *groups: str) -> list[str]:
