@@ -10,7 +10,8 @@ from service.domain.unit import index_of
 from tests.scenarios.scenario import Map
 from workers.launchers.base import DeviceReport, MemberKey, MemberLaunch, NodeReport
 from workers.launchers.simulated import SimulatedLauncher
-from workers.launchers.simulated_cluster import Exit, SimulatedCluster
+from workers.launchers.simulated_behaviour import Exit
+from workers.launchers.simulated_cluster import SimulatedCluster
 
 if TYPE_CHECKING:
     from tests.scenarios.stage import Stage

@@ -20,7 +20,8 @@ from workers.launchers.base import (
     Outcome,
 )
 from workers.launchers.simulated import SimulatedLauncher
-from workers.launchers.simulated_cluster import Exit, SimulatedCluster
+from workers.launchers.simulated_behaviour import Exit
+from workers.launchers.simulated_cluster import SimulatedCluster
 from workers.launchers.simulated_program import CannotExecute, Program, program_of
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
@@ -96,6 +97,8 @@ def member(
         (("simulate", "--seconds", "-1"), {}, Program(0.0, 0)),
         (("simulate", "--seconds", "soon"), {}, Program(0.0, 2)),
         (("simulate", "--exit-code", "x"), {}, Program(0.0, 2)),
+        (("simulate", "--stop-seconds", "2"), {}, Program(None, 0, 2.0)),
+        (("simulate", "--stop-seconds", "later"), {}, Program(0.0, 2)),
         ((), {}, Program(None, 0)),
     ],
 )
@@ -133,6 +136,18 @@ def test_a_stubborn_member_lives_until_its_grace_is_over(
     [seen] = launcher.observe()
     assert (seen.exit_code, seen.was_told_to_stop) == (137, True)
     assert seen.ended_at == START + timedelta(seconds=20)
+
+
+@pytest.mark.parametrize(("grace", "code", "seconds"), [(20, 143, 5), (3, 137, 3)])
+def test_a_member_takes_its_time_to_stop_within_its_grace(
+    launcher: SimulatedLauncher, clock: VirtualClock, grace: int, code: int, seconds: int
+) -> None:
+    launcher.launch([member(command=("simulate", "--stop-seconds", "5"))])
+    launcher.terminate([member().key], grace_seconds=grace)
+    assert launcher.observe()[0].state is MemberState.READY
+    clock.advance(100)
+    [seen] = launcher.observe()
+    assert (seen.exit_code, seen.ended_at) == (code, START + timedelta(seconds=seconds))
 
 
 def test_one_that_cannot_be_killed_survives_close_until_it_ends(

@@ -1,7 +1,8 @@
 """A launcher whose members live on a clock: for scenarios, benches and demos. Nothing really runs.
 
 A member runs for as long as its command says, `simulate --seconds 0.5 --exit-code 0`, or else its
-variables MUSTER_SIM_SECONDS and MUSTER_SIM_EXIT_CODE; without either until it is told to stop.
+variables MUSTER_SIM_SECONDS and MUSTER_SIM_EXIT_CODE; without either until it is told to stop, which
+takes it no time, or what `--stop-seconds` says, but no longer than its grace.
 `simulate --cannot-execute` is a command that cannot be executed.
 """
 

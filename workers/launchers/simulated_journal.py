@@ -11,8 +11,9 @@ import msgspec
 
 
 class SimulatedMember(msgspec.Struct):
-    """One member on the clock. `ends_at`: when it ends by itself; `kill_at`: when its grace is over.
-    `is_lost`: gone without an exit code."""
+    """One member on the clock. `ends_at`: when it ends by itself; `stop_seconds`: how long it takes to stop
+    once it is told to, `stops_at`: when it has; `kill_at`: when its grace is over. `is_lost`: gone without an
+    exit code."""
 
     unit_id: int
     attempt: int
@@ -26,6 +27,8 @@ class SimulatedMember(msgspec.Struct):
     is_ready: bool = True
     ends_at: datetime | None = None
     exit_code: int = 0
+    stop_seconds: float = 0.0
+    stops_at: datetime | None = None
     kill_at: datetime | None = None
     was_told_to_stop: bool = False
     ended_at: datetime | None = None

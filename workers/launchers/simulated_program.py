@@ -15,15 +15,17 @@ class CannotExecute(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """`seconds` None: it runs until it is told to stop."""
+    """`seconds` None: it runs until it is told to stop. It takes `stop_seconds` to stop then."""
 
     seconds: float | None = None
     exit_code: int = 0
+    stop_seconds: float = 0.0
 
 
 def program_of(command: Sequence[str], env: Mapping[str, str]) -> Program:
     """What this command does. Only `simulate` is understood; any other one runs as `env` says."""
     seconds, code = env.get("MUSTER_SIM_SECONDS"), env.get("MUSTER_SIM_EXIT_CODE", "0")
+    stopping = "0"
     if command and command[0] == "simulate":
         arguments = list(command[1:])
         if "--cannot-execute" in arguments:
@@ -34,7 +36,10 @@ def program_of(command: Sequence[str], env: Mapping[str, str]) -> Program:
                 seconds = value
             elif name == "--exit-code":
                 code = value
+            elif name == "--stop-seconds":
+                stopping = value
     try:
-        return Program(None if seconds is None else max(0.0, float(seconds)), int(code) & 0xFF)
+        length = None if seconds is None else max(0.0, float(seconds))
+        return Program(length, int(code) & 0xFF, max(0.0, float(stopping)))
     except ValueError:
         return Program(0.0, _USAGE_CODE)

@@ -14,7 +14,7 @@ from service.domain.principal import KeyRole
 from tests.integration.api.callers import Callers
 from tests.integration.api.cluster import Cluster
 from tests.integration.api.waiting import wait_until
-from workers.launchers.simulated_cluster import Exit
+from workers.launchers.simulated_behaviour import Exit
 
 Client = TestClient[Litestar]
 

@@ -9,7 +9,7 @@ from service.operations.evict import evict_units
 from tests.integration.dispatch.site import Site
 from workers.launchers.base import GenerationKey, LauncherUnreachable, MemberLaunch, Outcome
 from workers.launchers.simulated import SimulatedLauncher
-from workers.launchers.simulated_cluster import Exit
+from workers.launchers.simulated_behaviour import Exit
 
 
 def test_cancel_before_any_claim_needs_no_launcher(site: Site) -> None:

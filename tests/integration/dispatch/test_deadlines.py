@@ -13,7 +13,7 @@ from service.operations.dispatch import PoolFence
 from tests.integration.dispatch.locks import wait_for_lock
 from tests.integration.dispatch.site import START, Site, Unit
 from workers.launchers.simulated import SimulatedLauncher
-from workers.launchers.simulated_cluster import Exit
+from workers.launchers.simulated_behaviour import Exit
 
 
 def drain(site: Site, node: str, *, at: float) -> None:

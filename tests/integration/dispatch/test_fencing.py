@@ -19,7 +19,7 @@ from service.store.member_ends import MemberEnd
 from service.store.work import load_attempts, load_work
 from tests.integration.dispatch.site import START, Site
 from workers.launchers.simulated import SimulatedLauncher
-from workers.launchers.simulated_cluster import Exit
+from workers.launchers.simulated_behaviour import Exit
 
 
 class Frozen(BaseException):

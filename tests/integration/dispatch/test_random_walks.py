@@ -11,7 +11,7 @@ import pytest
 from sqlalchemy import text
 
 from tests.integration.dispatch.site import START, Seat, Site, Unit
-from workers.launchers.simulated_cluster import Exit
+from workers.launchers.simulated_behaviour import Exit
 
 _STEPS = 80
 _DEVICES = [(name, index) for name in ("n1", "n2") for index in range(8)]

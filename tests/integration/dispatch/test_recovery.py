@@ -11,7 +11,7 @@ from service.store.waiting_units import lock_group_units, release_units
 from tests.integration.dispatch.site import Site
 from workers.launchers.base import MemberKey, MemberState
 from workers.launchers.simulated import SimulatedLauncher
-from workers.launchers.simulated_cluster import Exit
+from workers.launchers.simulated_behaviour import Exit
 
 
 def test_a_lost_member_restarts_all_in_place(site: Site) -> None:

@@ -17,7 +17,7 @@ from service.store.resizes import read_resized, write_resizes
 from tests.integration.dispatch.site import START, Site, Unit
 from workers.launchers.base import LauncherUnreachable, MemberClosing, Outcome
 from workers.launchers.simulated import SimulatedLauncher
-from workers.launchers.simulated_cluster import Exit
+from workers.launchers.simulated_behaviour import Exit
 
 
 def resize(site: Site, unit: Unit, *, devices: Sequence[int] = (), dropped: Sequence[int] = ()) -> bool:

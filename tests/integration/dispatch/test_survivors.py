@@ -14,7 +14,7 @@ from service.settings import Settings
 from tests.integration.dispatch.site import Site, Unit
 from workers.launchers.base import CloseResult, GenerationKey, LauncherUnreachable, MemberKey
 from workers.launchers.simulated import SimulatedLauncher
-from workers.launchers.simulated_cluster import Exit
+from workers.launchers.simulated_behaviour import Exit
 
 OTHER_KEY = "QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVowMTIzNDU="
 
