@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import suppress
 
 import psycopg
@@ -19,18 +20,17 @@ from service.points import reach
 _log = structlog.get_logger(__name__)
 
 _PERIOD_SECONDS = 1.0
-#: Between two steps where more is left: others have the database, too.
-_REST_SECONDS = 0.05
 
 
 class Draining:
     """Several may run at once: each step looks again at what it finds. A store that is away costs nothing
-    but time."""
+    but time, and so does whoever is killed: what is left is found again."""
 
     def __init__(self, engine: Engine, client: redis.Redis, *, clock: Clock) -> None:
         self._engine = engine
         self._client = client
         self._clock = clock
+        self._passed: dict[int, int] = {}
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._keep_draining, name="draining", daemon=True)
 
@@ -44,19 +44,23 @@ class Draining:
 
     def _keep_draining(self) -> None:
         while not self._is_over.is_set():
-            self._is_over.wait(_REST_SECONDS if self._drain() else _PERIOD_SECONDS)
+            began_at = time.monotonic()
+            self._drain()
+            # Where more is left, as long a rest as the work took: others have the database, too.
+            self._is_over.wait(time.monotonic() - began_at if self._passed else _PERIOD_SECONDS)
 
-    def _drain(self) -> bool:
-        """Whether there is more."""
+    def _drain(self) -> None:
+        """One step, and where it has come to."""
+        passed, self._passed = self._passed, {}
         try:
-            done = empty_queues(self._engine, now=self._clock.now())
+            done = empty_queues(self._engine, passed=passed, now=self._clock.now())
         except (SQLAlchemyError, psycopg.Error) as error:
             _log.warning("draining_interrupted", error=type(error).__name__)
-            return False
+            return
+        self._passed = {each.queue_id: each.passed_id for each in done if each.passed_id is not None}
         if any(each.has_changed for each in done):
             reach("ticker.queue-emptied")
             # A ring that is lost costs one tick, like any other.
             with suppress(redis.RedisError):
                 jobs.wake_cycles(self._client)
                 reach("ticker.cycle-woken")
-        return any(each.has_more for each in done)

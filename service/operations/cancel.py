@@ -36,9 +36,7 @@ def cancel_group(engine: Engine, public_id: UUID, *, principal: Principal, now: 
     def work(conn: Connection) -> Cancelling:
         group = get_visible_group(conn, public_id, principal=principal)
         units = lock_group_units(conn, group.id)
-        return cancel_units(
-            conn, group.id, units=units, message=_message(principal), actor=principal.user, now=now
-        )
+        return cancel_units(conn, units, message=_message(principal), actor=principal.user, now=now)
 
     return in_transaction(engine, work)
 
@@ -60,23 +58,15 @@ def cancel_member(
             own, others = cut_out_member(conn, units[0], member=member)
             units = [own]
         add_events(conn, _events(others, Kind.RANGE_SPLIT, actor=principal.user, now=now))
-        return cancel_units(
-            conn, group.id, units=units, message=_message(principal), actor=principal.user, now=now
-        )
+        return cancel_units(conn, units, message=_message(principal), actor=principal.user, now=now)
 
     return in_transaction(engine, work)
 
 
 def cancel_units(
-    conn: Connection,
-    group_id: int,
-    *,
-    units: Sequence[LockedUnit],
-    message: str,
-    actor: str,
-    now: datetime,
+    conn: Connection, units: Sequence[LockedUnit], *, message: str, actor: str, now: datetime
 ) -> Cancelling:
-    """Cancel these locked units of a group, within the caller's transaction."""
+    """Cancel these locked units of locked groups, within the caller's transaction."""
     waiting = [unit for unit in units if unit.status is Status.PENDING]
     cancel_waiting(conn, waiting, message=message, now=now)
     add_events(conn, _events(waiting, Kind.CANCELLED, actor=actor, now=now))
@@ -89,9 +79,9 @@ def cancel_units(
         now=now,
         actor=actor,
     )
-    if waiting:
-        erase_secrets(conn, [group_id])
-        answer_dependents(conn, [group_id], now=now)
+    if group_ids := {unit.group_id for unit in waiting}:
+        erase_secrets(conn, group_ids)
+        answer_dependents(conn, group_ids, now=now)
     return Cancelling(has_changed=bool(waiting or evicted.unit_ids), pool_ids=evicted.pool_ids)
 
 

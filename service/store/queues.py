@@ -97,14 +97,26 @@ def count_unended_groups(conn: Connection, queue_id: int) -> int:
     return int(conn.execute(statement, {"queue_id": queue_id}).scalar_one())
 
 
-def list_waiting_groups(conn: Connection, queue_id: int, *, limit: int) -> list[int]:
-    """Some groups of the queue of which a part waits, the oldest first."""
-    statement = text(
-        "SELECT DISTINCT g.id FROM units u JOIN groups g ON g.id = u.group_id"
-        " WHERE u.ended_at IS NULL AND u.status = 'Pending' AND g.queue_id = :queue_id"
-        " ORDER BY g.id LIMIT :limit"
-    )
-    return list(conn.execute(statement, {"queue_id": queue_id, "limit": limit}).scalars())
+def list_waiting_groups(conn: Connection, queue_id: int, *, after_id: int, limit: int) -> list[int]:
+    """Groups of the queue of which a part waits, the oldest first, from behind the group `after_id`."""
+    rows = conn.execute(_WAITING_GROUPS, {"queue_id": queue_id, "after_id": after_id, "limit": limit})
+    return list(rows.scalars())
+
+
+#: Along what has not ended, from where the last step came to and no further than needed: OFFSET keeps the
+#: planner from reading the whole queue first.
+_WAITING_GROUPS = text("""
+    SELECT DISTINCT u.group_id FROM units u
+    CROSS JOIN LATERAL (SELECT g.queue_id FROM groups g WHERE g.id = u.group_id OFFSET 0) AS g
+    WHERE u.ended_at IS NULL AND u.group_id > :after_id AND u.status = 'Pending' AND g.queue_id = :queue_id
+    ORDER BY u.group_id LIMIT :limit
+""")
+
+
+def has_holding_units(conn: Connection, queue_id: int) -> bool:
+    """Whether any unit of the queue holds places."""
+    statement = text("SELECT EXISTS (SELECT FROM attempts WHERE queue_id = :queue_id)")
+    return bool(conn.execute(statement, {"queue_id": queue_id}).scalar_one())
 
 
 def list_holding_units(conn: Connection, queue_id: int) -> list[int]:

@@ -32,17 +32,26 @@ class LockedUnit:
 
 def lock_group_units(conn: Connection, group_id: int, *, member: int | None = None) -> list[LockedUnit]:
     """Lock the group and those of its units that have not ended, or only the one with `member`."""
-    conn.execute(text("SELECT FROM groups WHERE id = :id FOR NO KEY UPDATE"), {"id": group_id})
-    rows = conn.execute(
-        text(
-            "SELECT id, group_id, first_index, last_index, status, attempt, version, is_held FROM units"
-            " WHERE group_id = :id AND ended_at IS NULL"
-            " AND (CAST(:member AS int) IS NULL OR CAST(:member AS int) BETWEEN first_index AND last_index)"
-            " ORDER BY id FOR NO KEY UPDATE"
-        ),
-        {"id": group_id, "member": member},
-    )
+    return lock_units_of_groups(conn, [group_id], member=member)
+
+
+def lock_units_of_groups(
+    conn: Connection, group_ids: Sequence[int], *, member: int | None = None
+) -> list[LockedUnit]:
+    """`lock_group_units` of several groups."""
+    ids = sorted(group_ids)
+    conn.execute(_LOCK_GROUPS, {"ids": ids})
+    rows = conn.execute(_LOCK_UNITS, {"ids": ids, "member": member})
     return [LockedUnit(**(row._asdict() | {"status": Status(row.status)})) for row in rows]
+
+
+_LOCK_GROUPS = text("SELECT FROM groups WHERE id = ANY(CAST(:ids AS bigint[])) ORDER BY id FOR NO KEY UPDATE")
+_LOCK_UNITS = text(
+    "SELECT id, group_id, first_index, last_index, status, attempt, version, is_held FROM units"
+    " WHERE group_id = ANY(CAST(:ids AS bigint[])) AND ended_at IS NULL"
+    " AND (CAST(:member AS int) IS NULL OR CAST(:member AS int) BETWEEN first_index AND last_index)"
+    " ORDER BY id FOR NO KEY UPDATE"
+)
 
 
 def cancel_waiting(conn: Connection, units: Sequence[LockedUnit], *, message: str, now: datetime) -> None:

@@ -14,6 +14,7 @@ from typing import TypeVar
 import psutil
 
 from service.client import ClientError
+from service.operations.delete_queue import MOST_GROUPS
 from tests.e2e.stacks import wait_for, wait_status
 from tests.faults import faults
 from tests.faults.crash_point import wait_frozen
@@ -273,12 +274,22 @@ def a_queue_comes_and_goes(strike: Strike) -> None:
 
 @reaches("ticker.queue-emptied", "ticker.cycle-woken")
 def a_queue_is_drained_and_deleted(strike: Strike) -> None:
+    """It takes more than one step: whoever is killed between them goes on with what is left."""
     trial, name = strike.trial, f"queue-{uuid.uuid4().hex}"
     trial.client.queues.create(name, {})
     trial.submit(trial.journal.gang(1, name="runs") | {"queue": name}, "Cancelled", "Succeeded")
-    trial.submit(trial.journal.gang(6, name="waits") | {"queue": name}, "Cancelled")
+    waits = trial.journal.gang(6, name="waits") | {"queue": name, "after": [{"group": trial.across}]}
+    for group in trial.client.submit_batch([waits] * (MOST_GROUPS + 20), key=str(uuid.uuid4())):
+        trial.expect(group.id, "Cancelled")
     strike.arm()
     _insist(lambda: trial.client.queues.delete(name, has_drain=True))
+    strike.afterwards.append(lambda: _wait_until_gone(trial, name))
+
+
+def _wait_until_gone(trial: Trial, queue: str) -> None:
+    wait_for(
+        lambda: None if queue in {each.name for each in trial.client.queues.list()} else True, "it is gone"
+    )
 
 
 @reaches("api.priority-class-put", "api.priority-class-deleted")
