@@ -145,6 +145,7 @@ class Books:
             version=unit.attempt + 1,
             waiting_since=now,
             is_held=unit.group_id in self._held,
+            preempted_at=self._preempted.get(unit.id, ()),
         )
 
     def _hold(

@@ -347,5 +347,6 @@ def running_of(row: PendingUnit, admission: Admission, admitted_at: datetime) ->
         owner=row.owner,
         is_preemptible=row.is_preemptible,
         grace_seconds=row.grace_seconds,
+        preempted_at=row.preempted_at,
         time_limit_at=None if limit is None else admitted_at + timedelta(seconds=limit),
     )

@@ -96,7 +96,8 @@ class PendingUnit:
     `avoided_nodes` failed it before: a preference. Not eligible while held, backing off, before
     `not_before_at`, or while other groups have to end first (`open_dependencies` of them).
     `waiting_since`: since when it could have been admitted, for its guard. `owner` is one user of one
-    tenant. `has_never_run`: its last attempt was not Running for a moment.
+    tenant. `has_never_run`: its last attempt was not Running for a moment. `preempted_at`: when it was
+    preempted during the last day.
     """
 
     id: int
@@ -122,6 +123,7 @@ class PendingUnit:
     not_before_at: datetime | None = None
     open_dependencies: int = 0
     has_never_run: bool = False
+    preempted_at: tuple[datetime, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

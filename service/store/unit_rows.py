@@ -16,7 +16,7 @@ _WAITING = """
 SELECT u.id, u.group_id, g.public_id::text, g.queue_id, g.shape_id, g.priority, g.submitted_at,
   u.first_index, u.last_index, u.attempt, u.version, u.is_held, u.backoff_until, u.failed_nodes,
   g.time_limit_seconds, g.start_timeout_seconds, g.tenant, g.owner, g.is_preemptible, g.grace_seconds,
-  u.waiting_since, g.not_before_at, u.open_dependencies, u.has_never_run
+  u.waiting_since, g.not_before_at, u.open_dependencies, u.has_never_run, u.preempted_at
 FROM units u JOIN groups g ON g.id = u.group_id
 WHERE u.status = 'Pending' AND
 """
@@ -71,6 +71,7 @@ def pending_units(rows: Iterable[tuple[Any, ...]]) -> dict[int, PendingUnit]:
             not_before_at=row[21],
             open_dependencies=row[22] or 0,
             has_never_run=bool(row[23]),
+            preempted_at=tuple(row[24] or ()),
         )
         for row in rows
     }

@@ -63,8 +63,15 @@ def _is_reason(stage: Stage, reason: Map, entry: Map) -> bool:
         entry.get("flavor") in (None, reason.get("scope", {}).get("flavor")),
         "holder" not in entry or stage.public_id(entry["holder"]) in reason.get("holders", []),
         entry.get("text", "") in reason["message"],
+        "until" not in entry or _until(stage, reason) == entry["until"],
+        entry.get("scope", {}).items() <= reason.get("scope", {}).items(),
     ]
     return all(wanted)
+
+
+def _until(stage: Stage, reason: Map) -> float | None:
+    until = reason.get("scope", {}).get("until")
+    return None if until is None else stage.seconds(until)
 
 
 def refused_or_pending(stage: Stage, entry: Map) -> None:
@@ -253,6 +260,39 @@ def shares_reported(stage: Stage, entry: Map) -> None:
         assert is_number or share == "infinite", f"{queue}: {share}"
 
 
+def claim(stage: Stage, entry: Map) -> None:
+    shown = stage.group_answer(entry["group"])["claim"]
+    assert (shown or {}).get("cause") == entry["cause"], shown
+    if "due_at" in entry:
+        due = shown["due_at"]
+        assert (None if due is None else stage.seconds(due)) == entry["due_at"], shown
+    assert entry.get("redated", (shown or {}).get("redated")) == (shown or {}).get("redated"), shown
+
+
+def receipt(stage: Stage, entry: Map) -> None:
+    """The newest of that victim for that claimant."""
+    victim, claimant = stage.public_id(entry["victim"]), stage.public_id(entry["claimant"])
+    found = [each for each in stage.receipts() if (each["victim"], each["claimant"]) == (victim, claimant)]
+    assert found, f"{entry['victim']} did not give way to {entry['claimant']}: {stage.receipts()}"
+    for field in ("entitlement", "outcome", "lost_gpu_seconds"):
+        assert entry.get(field, found[0][field]) == found[0][field], found[0]
+    for shares in (found[0]["shares_before"], found[0]["shares_after"]):
+        assert all(share == "infinite" or share >= 0 for share in shares.values()), found[0]
+
+
+def sliced(stage: Stage, entry: Map) -> None:
+    """Each so many members that follow each other are in one domain of the level."""
+    [held] = [held for held in stage.books.held() if held.group == entry["group"]]
+    domains = [stage.label(node, entry["level"]) for _, _, node, _ in sorted(held.places)]
+    slices = [domains[first : first + entry["size"]] for first in range(0, len(domains), entry["size"])]
+    assert all(len(set(each)) == 1 for each in slices), slices
+
+
+def time_limit_at(stage: Stage, entry: Map) -> None:
+    shown = stage.group_answer(entry["group"])["time_limit_at"]
+    assert (None if shown is None else stage.seconds(shown)) == entry["at"], shown
+
+
 CHECKS: dict[str, Callable[[Stage, Map], None]] = {
     each.__name__: each
     for each in (
@@ -260,6 +300,6 @@ CHECKS: dict[str, Callable[[Stage, Map], None]] = {
         planned_start, planned_starts_in_future, admitted_in_order, stopped_before_started,
         victims_in_distinct_queues, sorted_used, stable, writes, same_attempt, launched_only_on,
         never_status, lost_nodes, same_domain, preference_met, unreachable, ended_at, stale_refused,
-        lease_kept, actor, queue_order, shares_reported,
+        lease_kept, actor, queue_order, shares_reported, claim, receipt, sliced, time_limit_at,
     )
 }  # fmt: skip

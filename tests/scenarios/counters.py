@@ -79,6 +79,15 @@ def wanted_members(stage: Stage, counter: Map) -> int:
     return _sum_of_answers(stage, counter, "wanted_members")
 
 
+def present_members(stage: Stage, counter: Map) -> int:
+    return _sum_of_answers(stage, counter, "present_members")
+
+
+def nodes_held(stage: Stage, counter: Map) -> int:
+    held = [held for held in stage.books.held() if _of_group(stage, counter, held.group)]
+    return len({node for each in held for node in each.gpus})
+
+
 def succeeded_members(stage: Stage, counter: Map) -> int:
     return _sum_of_answers(stage, counter, "succeeded_members")
 
@@ -188,6 +197,6 @@ COUNTERS: dict[str, Callable[[Stage, Map], int]] = {
         used_gpus, held_gpus, free_gpus, capacity_gpus, borrowed_gpus, demand_gpus, claimed_gpus,
         wanted_members, succeeded_members, live_members, launched_members, stopped_members, dispatches,
         admissions, evictions, preemptions, successes, attempt, generation, position, reasons, groups,
-        peak_held_gpus, peak_live_gpus,
+        peak_held_gpus, peak_live_gpus, present_members, nodes_held,
     )
 }  # fmt: skip

@@ -46,6 +46,14 @@ ALL = frozenset(
         "bad_input",
         "pooled_connections",
         "secrets",
+        "nested_cohorts",
+        "queue_limits",
+        "protection",
+        "slices",
+        "filling",
+        "half_life",
+        "not_before",
+        "group_changes",
     ]
 )
 

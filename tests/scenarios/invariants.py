@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
@@ -107,15 +108,16 @@ def queues_keep_their_limits(stage: Stage) -> None:
 
 
 def cohorts_keep_their_quota(stage: Stage, used: dict[str, Counter[str]]) -> None:
-    """Together the queues of a cohort hold at most the sum of their nominal quotas."""
-    for cohort, queues in stage.cohorts().items():
-        nominal: Counter[str] = Counter()
-        for queue in queues:
-            nominal.update(stage.queue_answer(queue)["nominal_quota"])
+    """Together the queues below a cohort hold at most all that it has, and what it may borrow from the
+    cohort that it is in."""
+    for cohort in stage.scenario.cohorts():
+        answer, queues = stage.cohort_answer(cohort["name"]), stage.queues_below(cohort["name"])
+        borrowing = answer["borrowing_limit"] if answer["parent"] else dict.fromkeys(stage.flavors(), 0)
         for flavor in stage.flavors():
             now = sum(used.get(queue, Counter())[flavor] for queue in queues)
             before = sum(stage.used_before.get(queue, Counter())[flavor] for queue in queues)
-            assert now <= max(before, nominal[flavor]), f"{cohort}: {now} of {nominal[flavor]} {flavor}"
+            most = answer["total_quota"].get(flavor, 0) + borrowing.get(flavor, math.inf)
+            assert now <= max(before, most), f"{cohort['name']}: {now} of {most} {flavor}"
 
 
 def nodes_are_not_overrun(stage: Stage) -> None:

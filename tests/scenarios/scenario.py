@@ -47,6 +47,13 @@ class Scenario:
     def needs(self) -> list[str]:
         return list(self.body["needs"])
 
+    def cohorts(self) -> list[Map]:
+        """Parents before what is in them: those of the file, in its order, then what queues alone name."""
+        named = list(self.body.get("cohorts", []))
+        known = {cohort["name"] for cohort in named}
+        others = {queue["cohort"] for queue in self.body["queues"] if "cohort" in queue} - known
+        return [*named, *({"name": name} for name in sorted(others))]
+
     def members_of(self, name: str) -> list[str]:
         """The groups that `name` stands for: itself, or x1 ... xN of a counted submit."""
         return self.groups[name]
@@ -121,6 +128,7 @@ def _check_names(scenario: Scenario) -> None:
         "queue": {queue["name"] for queue in body["queues"]}
         | {step["queue"]["name"] for step in body["timeline"] if step["do"] == "create_queue"},
         "user": {user["name"] for user in body.get("users", [])} | {"admin"},
+        "cohort": {cohort["name"] for cohort in scenario.cohorts()},
         "pool": {node.get("pool", "p1") for node in body["cluster"]["nodes"]},
         "level": {"host", *body["cluster"].get("levels", [])},
     }
@@ -131,8 +139,10 @@ def _check_names(scenario: Scenario) -> None:
 
 
 def _mentioned(body: Map) -> list[tuple[str, str]]:
-    found: list[tuple[str, str]] = []
+    found = [("cohort", cohort["parent"]) for cohort in body.get("cohorts", []) if "parent" in cohort]
+    found += [("pool", pool) for queue in body["queues"] for pool in queue.get("pools", [])]
     for step in body["timeline"]:
+        found += [("level", role["slice"]["level"]) for role in step.get("roles", []) if "slice" in role]
         found += [("group", name) for name in step_groups(step)]
         found += [(what, step[what]) for what in ("node", "pool") if isinstance(step.get(what), str)]
         found += [("user", step[key]) for key in ("by", "body_user") if key in step]
@@ -147,7 +157,9 @@ def _mentioned(body: Map) -> list[tuple[str, str]]:
 
 
 def _mentioned_by(entry: Map) -> list[tuple[str, str]]:
-    keys = {"group": "group", "holder": "group", "stopped": "group", "started": "group", "node": "node"}
+    keys = dict.fromkeys(("group", "holder", "stopped", "started", "victim", "claimant"), "group") | {
+        "node": "node"
+    }
     found = [(what, entry[key]) for key, what in keys.items() if isinstance(entry.get(key), str)]
     groups = entry.get("groups")
     found += [("group", name) for name in ([groups] if isinstance(groups, str) else groups or [])]

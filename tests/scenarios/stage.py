@@ -25,6 +25,7 @@ from service.inventory.ledger import Ledger
 from service.inventory.state import LedgerState
 from service.settings import Settings
 from service.store.engine import make_engine
+from tests.scenarios.bodies import group_body, queue_body
 from tests.scenarios.books import Books
 from tests.scenarios.invariants import every_pending_group_has_a_reason
 from tests.scenarios.launcher import LauncherView
@@ -37,22 +38,6 @@ from workers.dispatch import Dispatcher
 _START = datetime(2026, 1, 1, tzinfo=UTC)
 _ADMIN_KEY = "the-admin-of-the-scenario"
 _PASSES = 200
-#: Fields of a submitted group and of a queue that go to the API under these names and shapes.
-_QUEUE_FIELDS = [
-    "name",
-    "tenant",
-    "cohort",
-    "weight",
-    "nominal_quota",
-    "borrowing_limit",
-    "lending_limit",
-    "limit",
-    "flavors",
-    "order",
-    "preempt_within",
-    "reclaim",
-    "stop",
-]
 
 
 class Stage:
@@ -134,19 +119,20 @@ class Stage:
         for user in self.scenario.body.get("users", []):
             body = {"tenant": user["tenant"], "user": user["name"], "role": KeyRole(user["role"]).value}
             self.users[user["name"]] = self._request("POST", "/v1/keys", json=body).json()["key"]
-        queues = self.scenario.body["queues"]
-        for cohort in sorted({queue["cohort"] for queue in queues if "cohort" in queue}):
-            response = self._request("POST", "/v1/cohorts", json={"name": cohort})
+        for cohort in self.scenario.cohorts():
+            response = self._request("POST", "/v1/cohorts", json=cohort)
             assert response.status_code == 201, response.text
-        for queue in queues:
-            response = self._request("POST", "/v1/queues", json=self.queue_body(queue))
+        for queue in self.scenario.body["queues"]:
+            response = self._request("POST", "/v1/queues", json=queue_body(queue))
             assert response.status_code == 201, response.text
         self.dispatcher_pass()
 
     def _make_settings(self, database_url: str, redis_url: str) -> Settings:
         said = dict(self.scenario.body.get("settings", {}))
-        if "reserve_depth" in said:
-            said["reserve_depth"] = str(said["reserve_depth"])
+        # Settings that are a number or a word.
+        said |= {
+            name: str(said[name]) for name in ("reserve_depth", "fair_share_price_seconds") if name in said
+        }
         unknown = said.keys() - set(Settings.__struct_fields__)
         if unknown:
             raise ScenarioError(f"settings {sorted(unknown)} are not known")
@@ -276,33 +262,11 @@ class Stage:
         new, self._responses = self._responses, []
         return new
 
-    def queue_body(self, queue: Map) -> Map:
-        unknown = queue.keys() - set(_QUEUE_FIELDS)
-        if unknown:
-            raise ScenarioError(f"queue fields {sorted(unknown)} are not known")
-        # In these files a queue without quota has none of any flavor.
-        return {"nominal_quota": {}, **queue}
-
     def body_of(self, fields: Map, name: str) -> Map:
-        """A group as the API takes it. Times that a file does not name are off, as its page says."""
-        body: Map = {"name": name, "queue": fields["queue"], "start_timeout": None}
-        for field in ("scheduling", "priority", "topology"):
-            if field in fields:
-                body[field] = fields[field]
-        if "time_limit_seconds" in fields:
-            body["time_limit"] = fields["time_limit_seconds"]
-        if "elastic" in fields:
-            body["elastic"] = {"resize": fields["elastic"]}
-        if "after" in fields:
-            body["after"] = [entry | {"group": self.public_id(entry["group"])} for entry in fields["after"]]
-        body["checkpoint"] = {"grace": fields.get("grace_seconds", 0)}
-        body["recovery"] = {
-            "max_restarts": fields.get("max_restarts", 3),
-            "backoff": fields.get("backoff_seconds", 0),
-            "seat_timeout": fields.get("seat_timeout_seconds", 600),
-        }
-        body["roles"] = [_role_body(role) for role in fields["roles"]]
-        return body
+        """A group as the API takes it."""
+        return group_body(
+            fields, name, id_of=self.public_id, instant=lambda at: _START + timedelta(seconds=at)
+        )
 
     def note_submitted(self, name: str, fields: Map, answer: Map) -> None:
         self.ids[name] = answer["id"]
@@ -396,13 +360,19 @@ class Stage:
                 own.append(limit[flavor])
         return {flavor: min(own) for flavor, own in bounds.items() if own}
 
-    def cohorts(self) -> dict[str, list[str]]:
-        """The queues of each cohort of the file."""
-        members: dict[str, list[str]] = {}
-        for queue in self.scenario.body["queues"]:
-            if "cohort" in queue:
-                members.setdefault(queue["cohort"], []).append(queue["name"])
-        return members
+    def queues_below(self, cohort: str) -> list[str]:
+        """The queues of the file in this cohort, and in cohorts below it."""
+        below = {cohort}
+        for each in self.scenario.cohorts():
+            if each.get("parent") in below:
+                below.add(each["name"])
+        return [queue["name"] for queue in self.scenario.body["queues"] if queue.get("cohort") in below]
+
+    def cohort_answer(self, name: str) -> Map:
+        return self._ok(f"/v1/cohorts/{name}")
+
+    def receipts(self) -> list[Map]:
+        return list(self._ok("/v1/preemptions", limit=100)["preemptions"])
 
     # ------------------------------------------------------------------ the ledger
     def _ledger(self) -> LedgerState:
@@ -483,26 +453,3 @@ class Stage:
         lines += [f"  {name}: {status}" for name, status in list(self.statuses().items())[:40]]
         lines += [f"  {held.group} holds {held.gpus} (attempt {held.attempt})" for held in self.books.held()]
         return "\n".join(lines)
-
-
-def _role_body(role: Map) -> Map:
-    """CPUs and memory that a file does not name: one of each for each GPU, at least one."""
-    gpus = role["gpus"]
-    requests = {
-        "gpus": gpus,
-        "cpus": role.get("cpus", max(1, gpus)),
-        "memory_gib": role.get("memory_gib", max(1, gpus)),
-    }
-    body: Map = {
-        "name": role.get("name", "worker"),
-        "count": role.get("count", 1),
-        "requests": requests,
-        "command": ["simulate"],
-    }
-    if "min_count" in role:
-        body["min_count"] = role["min_count"]
-    if "models" in role:
-        body["gpu"] = {"models": role["models"]}
-    if "node_labels" in role:
-        body["node_labels"] = role["node_labels"]
-    return body

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from tests.scenarios.bodies import queue_body
 from tests.scenarios.scenario import Map, step_groups
 
 if TYPE_CHECKING:
@@ -164,12 +165,20 @@ def drain(stage: Stage, step: Map) -> None:
 
 
 def create_queue(stage: Stage, step: Map) -> None:
-    stage.call("POST", "/v1/queues", step, json=stage.queue_body(step["queue"]))
+    stage.call("POST", "/v1/queues", step, json=queue_body(step["queue"]))
 
 
 def set_queue(stage: Stage, step: Map) -> None:
     changes = {key: step[key] for key in ("nominal_quota", "limit", "stop") if key in step}
     stage.call("PATCH", f"/v1/queues/{step['queue']}", step, json=changes)
+
+
+def set_group(stage: Stage, step: Map) -> None:
+    changes = {"priority": step["priority"]} if "priority" in step else {}
+    if "time_limit_seconds" in step:
+        changes["time_limit"] = step["time_limit_seconds"]
+    for target in _public_ids(stage, step):
+        stage.call("PATCH", f"/v1/groups/{target}", step, json=changes)
 
 
 def delete_queue(stage: Stage, step: Map) -> None:
@@ -181,6 +190,6 @@ STEPS: dict[str, Callable[[Stage, Map], None]] = {
     for step in (
         submit, submit_batch, dry_run, cancel, hold, release, cycle, resume, kill, reconcile, restart, end,
         report_again, simulate, node_down, node_up, launcher_down, launcher_up, cordon, uncordon, drain,
-        create_queue, set_queue, delete_queue,
+        create_queue, set_queue, delete_queue, set_group,
     )
 }  # fmt: skip
