@@ -22,6 +22,8 @@ from service.domain.queue import PreemptWithin, Reclaim
 from service.domain.unit import MAX_MEMBERS
 
 _DAY = timedelta(days=1)
+#: No unit has a negative id, so that of a member is below 0; the last member is the newest.
+_ABOVE_ALL = 1 << 90
 
 
 class Candidates:
@@ -138,8 +140,7 @@ class Candidates:
         return known
 
     def _surplus(self, unit: RunningUnit) -> tuple[Candidate, ...]:
-        """Members that an elastic unit can give up. None of them is evicted, so nothing spares it that spares
-        units from eviction."""
+        """Members that an elastic unit can give up."""
         if not unit.is_resizable:
             return ()
         known = self._surpluses.get(unit.id)
@@ -156,22 +157,23 @@ class Candidates:
             shape=self._world.shapes[unit.shape_id],
             nodes=self._world.configuration.nodes,
         )
-        # No unit has a negative id.
-        member = replace(member, id=-(unit.id * MAX_MEMBERS + place.member) - 1)
+        member = replace(member, id=unit.id * MAX_MEMBERS + place.member - _ABOVE_ALL)
         cost = round(len(place.devices) * self._policy.restart_cost_seconds * 1000)
         return Candidate(member, taken_by([place], self._world.shapes[unit.shape_id]), cost, unit)
 
     def _spared_in(self, queue_id: int) -> frozenset[int]:
-        """Those that have not run long enough, or were preempted often enough during the last day."""
+        """Those that have not run long enough, with their surplus; and those that were preempted often enough
+        during the last day: they may still be resized, as often as any other."""
         if queue_id not in self._spared:
             policy = self._world.configuration.queues[queue_id].policy
             least, most = timedelta(seconds=policy.min_runtime_seconds), policy.evictions_per_day
-            self._spared[queue_id] = frozenset(
-                unit.id
-                for unit in self._world.running_in.get(queue_id, {}).values()
-                if self._now - unit.admitted_at < least
-                or (most is not None and self._preemptions_of(unit) >= most)
-            )
+            spared: set[int] = set()
+            for unit in self._world.running_in.get(queue_id, {}).values():
+                if is_young := self._now - unit.admitted_at < least:
+                    spared.update(each.unit.id for each in self._surplus(unit))
+                if is_young or (most is not None and self._preemptions_of(unit) >= most):
+                    spared.add(unit.id)
+            self._spared[queue_id] = frozenset(spared)
         return self._spared[queue_id]
 
     def _preemptions_of(self, unit: RunningUnit) -> int:

@@ -48,12 +48,10 @@ class Shares:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Eviction:
-    """A running unit that gives way, and its receipt. `lost_gpu_seconds`: its price, which is the work
-    since its last checkpoint, and the cost of a restart."""
+class Receipt:
+    """For whom a running unit gives way, by what right, and what that loses. `lost_gpu_seconds`: its price,
+    which is the work since its last checkpoint, and the cost of a restart; of surplus members only that."""
 
-    unit_id: int
-    attempt: int
     claimant_id: int
     entitlement: Entitlement
     before: Shares
@@ -62,11 +60,21 @@ class Eviction:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Eviction:
+    """A running unit that gives way as a whole."""
+
+    unit_id: int
+    attempt: int
+    receipt: Receipt
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Resize:
     """A running unit whose places change: it gets `added`, or gives up `dropped`. `revision` is the new one.
 
     `places` and `usage` are all that it holds from then on; what it gives up is among them until its members
-    are gone, and `usage_without` is what it holds without the members that come or go."""
+    are gone, and `usage_without` is what it holds without the members that come or go. `receipt`: for whom
+    it gives up what is dropped."""
 
     unit_id: int
     attempt: int
@@ -77,6 +85,7 @@ class Resize:
     dropped: tuple[Place, ...] = ()
     usage: Mapping[str, int]
     usage_without: Mapping[str, int]
+    receipt: Receipt | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -18,11 +18,12 @@ from service.admission.capacity import Capacity
 from service.admission.cheapest import Found
 from service.admission.entitlement import Claimant
 from service.admission.holds import taken_by
-from service.admission.plan import Eviction, Resize, Shares
+from service.admission.plan import Eviction, Receipt, Resize
 from service.admission.policy import Policy
 from service.admission.query import ShapeQuery
 from service.admission.quota import QuotaBook
 from service.admission.ranks import devices_of_members, gang_places
+from service.admission.receipts import receipts_of
 from service.admission.resident import World
 from service.admission.scratch import Share
 from service.admission.surplus import shrink
@@ -102,8 +103,8 @@ class Preemptor:
             found, claimant = self._find(row, query)
             if found is None:
                 return None
-            evictions = self._evictions(claimant, found)
-        resizes = self._resizes(found)
+            receipts = receipts_of(claimant, found, self._world.quota)
+        evictions, resizes = _evictions(found, receipts), self._resizes(found, receipts)
         self.evictions.extend(evictions)
         self.resizes.extend(resizes)
         # 3. The claim; those who give way, and what the claimant will hold, count for the next one.
@@ -162,7 +163,7 @@ class Preemptor:
         other = find_victims(trial, whole, self._is_too_dear)
         return min((each for each in (found, other) if each is not None), key=_rank, default=None)
 
-    def _resizes(self, found: Found) -> tuple[Resize, ...]:
+    def _resizes(self, found: Found, receipts: Mapping[int, Receipt]) -> tuple[Resize, ...]:
         """What elastic units give up."""
         dropped: dict[int, list[Place]] = {}
         for candidate in found.victims:
@@ -170,7 +171,13 @@ class Preemptor:
                 dropped.setdefault(candidate.of.id, []).extend(candidate.unit.places)
         units, nodes = self._world.running, self._world.configuration.nodes
         return tuple(
-            shrink(units[unit_id], self._world.shapes[units[unit_id].shape_id], dropped=places, nodes=nodes)
+            shrink(
+                units[unit_id],
+                self._world.shapes[units[unit_id].shape_id],
+                dropped=places,
+                nodes=nodes,
+                receipt=receipts[unit_id],
+            )
             for unit_id, places in sorted(dropped.items())
         )
 
@@ -200,32 +207,6 @@ class Preemptor:
             for taken in frees:
                 world.capacity.imagine(taken, is_free=False)
 
-    def _evictions(self, claimant: Claimant, found: Found) -> tuple[Eviction, ...]:
-        """With the shares before anybody goes, and when all have gone and the claimant is there."""
-        tree, queue_id = self._world.quota, claimant.row.queue_id
-        units = [candidate.unit for candidate in found.victims]
-        before = {unit.id: tree.shares(queue_id, unit.queue_id) for unit in units}
-        for unit in units:
-            tree.refund(unit.queue_id, unit.usage)
-        tree.charge(queue_id, claimant.usage)
-        after: dict[int, Shares] = {unit.id: tree.shares(queue_id, unit.queue_id) for unit in units}
-        tree.refund(queue_id, claimant.usage)
-        for unit in units:
-            tree.charge(unit.queue_id, unit.usage)
-        return tuple(
-            Eviction(
-                unit_id=each.unit.id,
-                attempt=each.unit.attempt,
-                claimant_id=claimant.row.id,
-                entitlement=found.rights[each.unit.id],
-                before=before[each.unit.id],
-                after=after[each.unit.id],
-                lost_gpu_seconds=each.cost / 1000,
-            )
-            for each in sorted(found.victims, key=lambda each: each.unit.id)
-            if each.of is None
-        )
-
     def _due_at(self, places: Sequence[Place], victims: Sequence[RunningUnit]) -> datetime:
         """When the last of those that leave these places, or make quota free, must be gone."""
         nodes, chosen = {place.node_id for place in places}, {unit.id for unit in victims}
@@ -239,6 +220,12 @@ class Preemptor:
 
 def _rank(found: Found) -> tuple[int, int]:
     return max(each.unit.priority for each in found.victims), found.cost
+
+
+def _evictions(found: Found, receipts: Mapping[int, Receipt]) -> tuple[Eviction, ...]:
+    """Of those that go whole."""
+    units = sorted((each.unit for each in found.victims if each.of is None), key=lambda unit: unit.id)
+    return tuple(Eviction(unit_id=unit.id, attempt=unit.attempt, receipt=receipts[unit.id]) for unit in units)
 
 
 def _places(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from service.admission.plan import Resize
+from service.admission.plan import Receipt, Resize
 from service.admission.policy import Policy
 from service.admission.sizes import counts_of, last_role
 from service.admission.world import Node, RunningUnit
@@ -24,7 +24,14 @@ def surplus_of(unit: RunningUnit, shape: Shape, *, policy: Policy, now: datetime
     return tuple(_given_up(unit.places, shape))
 
 
-def shrink(unit: RunningUnit, shape: Shape, dropped: Sequence[Place], *, nodes: Mapping[int, Node]) -> Resize:
+def shrink(
+    unit: RunningUnit,
+    shape: Shape,
+    dropped: Sequence[Place],
+    *,
+    nodes: Mapping[int, Node],
+    receipt: Receipt | None = None,
+) -> Resize:
     """The group gives up these places of its surplus."""
     freed = freed_by(dropped, shape, nodes=nodes)
     return Resize(
@@ -36,6 +43,7 @@ def shrink(unit: RunningUnit, shape: Shape, dropped: Sequence[Place], *, nodes: 
         dropped=tuple(dropped),
         usage=unit.usage,
         usage_without={name: amount - freed.get(name, 0) for name, amount in unit.usage.items()},
+        receipt=receipt,
     )
 
 

@@ -23,12 +23,13 @@ class Shares(Struct, frozen=True, kw_only=True):
 
 class Preemption(Struct, frozen=True, kw_only=True):
     """One attempt that gave way. `victim` and `claimant` None: somebody else's group, or one that was
-    dropped; so are queues of other tenants. `outcome`: None while the claimant waits, `Started`, or `Wasted`
-    with its cause."""
+    dropped; so are queues of other tenants. `victim_members` None: all of it gave way, else so many of its
+    members. `outcome`: None while the claimant waits, `Started`, or `Wasted` with its cause."""
 
     victim: str | None
     victim_queue: str | None
     victim_attempt: int
+    victim_members: int | None
     claimant: str | None
     claimant_queue: str | None
     entitlement: str

@@ -14,24 +14,26 @@ from service.admission.plan import Eviction
 from service.domain.events import Kind
 from service.domain.preemption import WasteCause
 from service.domain.status import LIVE, Status
-from service.domain.unit import group_of
 from service.store.arrays import number_array, text_array
+from service.store.receipts import (
+    CLAIMANT_AS_TOLD,
+    CLAIMANT_IN_WORDS,
+    RECEIPTS,
+    STILL_WAITS,
+    note_receipts,
+    receipt_values,
+)
 
 #: Of units that are still as the plan knew them: compare and set on status, attempt and target. Who has
-#: ended meanwhile, or is ending, is left alone; so is everybody if the claimant does not wait any more, or
-#: is held. Whose a claimant is not is not told which group it is.
+#: ended meanwhile, or is ending, is left alone; so is everybody if the claimant does not wait any more.
 #: As every eviction: SIGTERM now, the grace of the group, and nothing to stop if no launcher has it (X1).
-_EVICT = """
+_EVICT = f"""
 WITH v AS MATERIALIZED (
-  SELECT * FROM unnest(%(ids)s::bigint[], %(attempts)s::int[], %(claimants)s::bigint[],
-    %(claimant_groups)s::bigint[], %(entitlements)s::text[], %(claimants_before)s::float8[],
-    %(victims_before)s::float8[], %(claimants_after)s::float8[], %(victims_after)s::float8[],
-    %(lost)s::float8[]) AS v (unit_id, attempt, claimant_id, claimant_group_id, entitlement,
-    claimant_before, victim_before, claimant_after, victim_after, lost)
+  SELECT * FROM unnest(%(ids)s::bigint[], %(attempts)s::int[]) AS v (unit_id, attempt)
+  JOIN {RECEIPTS} USING (unit_id)
 ), gone AS (
   UPDATE attempts a SET evict_target = 'Pending', evict_cause = 'Preempted',
-    evict_message = 'gave way to ' || CASE WHEN (c.tenant, c.owner) = (g.tenant, g.owner)
-                                           THEN 'group ' || c.public_id ELSE 'another group' END,
+    evict_message = 'gave way to ' || {CLAIMANT_IN_WORDS},
     evict_backoff_seconds = NULL,
     stop_at = %(now)s::timestamptz,
     kill_at = COALESCE(a.kill_at, %(now)s::timestamptz + make_interval(secs => g.grace_seconds)),
@@ -39,10 +41,9 @@ WITH v AS MATERIALIZED (
   FROM v JOIN groups c ON c.id = v.claimant_group_id JOIN units w ON w.id = v.claimant_id, units u, groups g
   WHERE a.unit_id = v.unit_id AND a.attempt = v.attempt AND a.evict_target IS NULL
     AND u.id = v.unit_id AND u.status = ANY(%(live)s::text[]) AND g.id = a.group_id
-    AND w.status = 'Pending' AND NOT w.is_held
+    AND {STILL_WAITS}
   RETURNING a.unit_id, a.attempt, a.generation, a.group_id, a.queue_id, a.pool_id, a.kill_at,
-    a.evict_message, CASE WHEN (c.tenant, c.owner) = (g.tenant, g.owner) THEN c.public_id END AS claimant,
-    c.queue_id AS claimant_queue_id
+    a.evict_message, {CLAIMANT_AS_TOLD} AS claimant, c.queue_id AS claimant_queue_id
 ), evicting AS (
   UPDATE units u SET status = 'Evicting', version = u.version + 1,
     preempted_at = ARRAY(SELECT at FROM unnest(u.preempted_at) AS at
@@ -55,17 +56,14 @@ WITH v AS MATERIALIZED (
     jsonb_strip_nulls(jsonb_build_object('target', 'Pending', 'message', evict_message,
                       'claimant', claimant, 'entitlement', v.entitlement))
   FROM gone JOIN v USING (unit_id, attempt)
-), noted AS (
-  INSERT INTO preemptions (unit_id, attempt, group_id, queue_id, claimant_unit_id, claimant_group_id,
-    claimant_queue_id, entitlement, claimant_share_before, victim_share_before, claimant_share_after,
-    victim_share_after, lost_gpu_seconds, decided_at)
-  SELECT unit_id, attempt, group_id, queue_id, claimant_id, claimant_group_id, claimant_queue_id,
-    entitlement, claimant_before, victim_before, claimant_after, victim_after, lost, %(now)s::timestamptz
-  FROM gone JOIN v USING (unit_id, attempt)
-)
+), noted AS ({
+    note_receipts(
+        "(SELECT *, 0 AS revision, NULL::int AS members FROM gone) gone JOIN v USING (unit_id, attempt)"
+    )
+})
 SELECT gone.unit_id, gone.pool_id, gone.kill_at, evicting.preempted_at
 FROM gone JOIN evicting ON evicting.id = gone.unit_id
-"""
+"""  # noqa: S608
 #: `started`: a unit that the plan admits from the row of the claimant, if the admission came to be.
 _START = """
 UPDATE preemptions p SET outcome = 'Started', outcome_at = %(now)s::timestamptz
@@ -106,14 +104,7 @@ def evict(
             "live": text_array(sorted(status.value for status in LIVE - {Status.EVICTING})),
             "ids": number_array(row.unit_id for row in rows),
             "attempts": number_array(row.attempt for row in rows),
-            "claimants": number_array(row.claimant_id for row in rows),
-            "claimant_groups": number_array(group_of(row.claimant_id) for row in rows),
-            "entitlements": text_array(row.entitlement.value for row in rows),
-            "claimants_before": [row.before.claimant for row in rows],
-            "victims_before": [row.before.victim for row in rows],
-            "claimants_after": [row.after.claimant for row in rows],
-            "victims_after": [row.after.victim for row in rows],
-            "lost": [row.lost_gpu_seconds for row in rows],
+            **receipt_values({row.unit_id: row.receipt for row in rows}),
         },
     )
 

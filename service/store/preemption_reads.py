@@ -20,10 +20,12 @@ class ReceiptKey(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReceiptRow:
-    """One attempt that gave way. `claimant_group` None: that group was dropped. `victim_owner` and
-    `claimant_owner`: tenant and user. A queue without a tenant is everybody's."""
+    """One attempt that gave way; `members` None: all of it, else so many of them. `claimant_group` None: that
+    group was dropped. `victim_owner` and `claimant_owner`: tenant and user. A queue without a tenant is
+    everybody's."""
 
     key: ReceiptKey
+    members: int | None
     victim_group: UUID
     victim_owner: tuple[str, str]
     victim_queue: str
@@ -44,7 +46,7 @@ class ReceiptRow:
 
 
 _LIST = """
-SELECT p.decided_at, p.unit_id, p.attempt, v.public_id AS victim_group, v.tenant AS victim_tenant,
+SELECT p.decided_at, p.unit_id, p.attempt, p.members, v.public_id AS victim_group, v.tenant AS victim_tenant,
   v.owner AS victim_owner, vq.name AS victim_queue, vq.tenant AS victim_queue_tenant,
   c.public_id AS claimant_group,
   c.tenant AS claimant_tenant, c.owner AS claimant_owner, cq.name AS claimant_queue,
@@ -103,6 +105,7 @@ def _receipt(row: Row[Any]) -> ReceiptRow:
     has_claimant = row.claimant_group is not None
     return ReceiptRow(
         key=ReceiptKey(row.decided_at, row.unit_id, row.attempt),
+        members=row.members,
         victim_group=row.victim_group,
         victim_owner=(row.victim_tenant, row.victim_owner),
         victim_queue=row.victim_queue,

@@ -16,6 +16,14 @@ from service.domain.events import FEED, Kind
 from service.store.arrays import number_array, text_array
 from service.store.pipe import Pipe, compact, json_rows
 from service.store.places import pack_places
+from service.store.receipts import (
+    CLAIMANT_AS_TOLD,
+    CLAIMANT_IN_WORDS,
+    RECEIPTS,
+    STILL_WAITS,
+    note_receipts,
+    receipt_values,
+)
 
 #: What it held before, from the last change on, for what it is charged with.
 _HELD_BEFORE = """
@@ -26,17 +34,24 @@ _HELD_BEFORE = """
 
 #: In the fenced transaction of a cycle, behind its admissions. Compare and set on unit, attempt and
 #: revision, of units that run and of which no other resize is under way; the unit's row is the lock (W4).
+#: Who would give up members for a claimant keeps them if that does not wait any more.
 _RESIZE = f"""
 WITH taken AS MATERIALIZED (
-  SELECT w.*, u.group_id, a.generation, g.grace_seconds
+  SELECT v.*, r.claimant_id, r.claimant_group_id, r.entitlement, r.claimant_before, r.victim_before,
+    r.claimant_after, r.victim_after, r.lost, c.queue_id AS claimant_queue_id,
+    {CLAIMANT_AS_TOLD} AS claimant, 'gave up members to ' || {CLAIMANT_IN_WORDS} AS message,
+    u.group_id, a.queue_id, a.generation, g.grace_seconds
   FROM unnest(%(ids)s::bigint[], %(attempts)s::int[], %(revisions)s::int[], %(places)s::jsonb[],
               %(usages)s::jsonb[], %(usages_without)s::jsonb[], %(adding)s::jsonb[], %(dropping)s::jsonb[])
-    AS w (unit_id, attempt, revision, places, usage, usage_without, adding, dropping)
-  JOIN units u ON u.id = w.unit_id JOIN attempts a ON a.unit_id = u.id JOIN groups g ON g.id = u.group_id
+    AS v (unit_id, attempt, revision, places, usage, usage_without, adding, dropping)
+  JOIN units u ON u.id = v.unit_id JOIN attempts a ON a.unit_id = u.id JOIN groups g ON g.id = u.group_id
+  LEFT JOIN {RECEIPTS} ON r.unit_id = v.unit_id
+  LEFT JOIN groups c ON c.id = r.claimant_group_id LEFT JOIN units w ON w.id = r.claimant_id
   WHERE (SELECT l.epoch = %(epoch)s::bigint AND c.version = %(config_version)s::bigint
          FROM leadership l, config c WHERE l.id = 1 AND c.id = 1)
-    AND u.status = 'Running' AND a.attempt = w.attempt AND a.revision = w.revision - 1
+    AND u.status = 'Running' AND a.attempt = v.attempt AND a.revision = v.revision - 1
     AND a.is_resizable AND a.evict_target IS NULL AND a.adding IS NULL AND a.dropping IS NULL
+    AND (r.unit_id IS NULL OR ({STILL_WAITS} AND c.id IS NOT NULL))
   ORDER BY u.id FOR NO KEY UPDATE OF u, a
 ), resized AS (
   UPDATE attempts a SET
@@ -58,11 +73,17 @@ WITH taken AS MATERIALIZED (
 ), told AS (
   INSERT INTO events (is_feed, at, kind, group_id, unit_id, attempt, generation, actor, data)
   SELECT %(is_feed)s::boolean, %(now)s::timestamptz, %(kind)s, group_id, unit_id, attempt, generation,
-    'muster', jsonb_build_object('revision', revision, 'members',
+    'muster', jsonb_strip_nulls(jsonb_build_object('revision', revision, 'members',
       jsonb_array_length(places) - COALESCE(jsonb_array_length(dropping), 0),
-      'added', COALESCE(jsonb_array_length(adding), 0), 'dropped', COALESCE(jsonb_array_length(dropping), 0))
+      'added', COALESCE(jsonb_array_length(adding), 0), 'dropped', COALESCE(jsonb_array_length(dropping), 0),
+      'message', CASE WHEN claimant_id IS NOT NULL THEN message END, 'claimant', claimant,
+      'entitlement', entitlement))
   FROM taken
-)
+), noted AS ({
+    note_receipts(
+        "(SELECT *, jsonb_array_length(dropping) AS members FROM taken) taken WHERE claimant_id IS NOT NULL"
+    )
+})
 SELECT ARRAY(SELECT unit_id FROM taken)
 """  # noqa: S608
 
@@ -105,6 +126,7 @@ def write_resizes(
             "nodes": number_array(node_id for node_id, _, _ in added),
             "devices": number_array(device for _, device, _ in added),
             "holders": number_array(unit_id for _, _, unit_id in added),
+            **receipt_values({each.unit_id: each.receipt for each in rows if each.receipt is not None}),
         },
     )
 

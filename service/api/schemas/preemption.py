@@ -24,14 +24,16 @@ class SharesAnswer(AnswerStruct, frozen=True, kw_only=True):
 
 class PreemptionAnswer(AnswerStruct, frozen=True, kw_only=True):
     """One attempt that gave way. `victim` and `claimant` are groups; null where it is somebody else's, or
-    was dropped; so are queues of other tenants. `entitlement`: Priority (within a queue), Reclaim (of
-    nominal quota) or FairShare.
+    was dropped; so are queues of other tenants. `victim_members`: how many members it gave up and runs on
+    without; null: all of it gave way. `entitlement`: Priority (within a queue), Reclaim (of nominal quota)
+    or FairShare.
     `outcome`: null while the claimant waits, Started, or Wasted, with its cause. `lost_gpu_seconds`:
     work since the last checkpoint, and the cost of a restart."""
 
     victim: str | None
     victim_queue: str | None
     victim_attempt: int
+    victim_members: int | None
     claimant: str | None
     claimant_queue: str | None
     entitlement: Literal["Priority", "Reclaim", "FairShare"]
@@ -76,6 +78,7 @@ def _answer(receipt: Receipt) -> PreemptionAnswer:
         victim=None if receipt.victim is None else str(receipt.victim),
         victim_queue=receipt.victim_queue,
         victim_attempt=row.key.attempt,
+        victim_members=row.members,
         claimant=None if receipt.claimant is None else str(receipt.claimant),
         claimant_queue=receipt.claimant_queue,
         entitlement=row.entitlement,  # type: ignore[arg-type]

@@ -38,8 +38,9 @@ _COLUMNS = (
 def receipts(session: Session, *, group: str | None, limit: int) -> None:
     """List who gave way to whom, the newest first: of GROUP, on either side, or of all.
 
-    By priority within a queue, by reclaim of nominal quota, or by fair share. With the shares of both queues
-    before and after. An operator sees all, others those of their own groups.
+    By priority within a queue, by reclaim of nominal quota, or by fair share; a whole group, or so many
+    members as an elastic one could spare. With the shares of both queues before and after. An operator sees
+    all, others those of their own groups.
     """
     with session.client() as client:
         group_id = None if group is None else find_group_id(client, group)
@@ -76,7 +77,7 @@ def _rows(receipt: Preemption, now: datetime) -> list[list[str]]:
             _share(before.claimant),
             _share(after.claimant),
             _outcome(receipt),
-            "",
+            _extent(receipt),
         ],
     ]
 
@@ -91,7 +92,14 @@ def _fields(receipt: Preemption, now: datetime) -> list[str]:
         receipt.entitlement,
         f"{receipt.lost_gpu_seconds:.0f} GPU-s",
         _outcome(receipt),
+        _extent(receipt) or "all of it",
     ]
+
+
+def _extent(receipt: Preemption) -> str:
+    """How much of a group gave way, if that is not all of it."""
+    members = receipt.victim_members
+    return "" if members is None else f"{members} member{'s' if members > 1 else ''}"
 
 
 def _short(group: str | None) -> str:

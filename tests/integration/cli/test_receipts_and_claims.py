@@ -15,9 +15,9 @@ from tests.integration.cli.terminal import at_terminal, lines_of
 RECEIPT = text(
     "INSERT INTO preemptions (unit_id, attempt, group_id, queue_id, claimant_unit_id, claimant_group_id,"
     " claimant_queue_id, entitlement, claimant_share_before, victim_share_before, claimant_share_after,"
-    " victim_share_after, lost_gpu_seconds, decided_at)"
+    " victim_share_after, lost_gpu_seconds, decided_at, revision, members)"
     " SELECT v.id, 1, v.group_id, g.queue_id, c.id, c.group_id, h.queue_id, 'FairShare', 0.125, 'infinity',"
-    " 0.25, 0.5, 123456, '2026-03-04T12:00:00Z'"
+    " 0.25, 0.5, 123456, '2026-03-04T12:00:00Z', :revision, CAST(:members AS int)"
     " FROM units v JOIN groups g ON g.id = v.group_id, units c JOIN groups h ON h.id = c.group_id"
     " WHERE g.name = 'victim' AND h.name = 'claimant'"
 )
@@ -49,7 +49,7 @@ def test_a_receipt_fits_with_both_shares(
     server: str, database_url: str, groups: tuple[Group, Group], muster: Muster
 ) -> None:
     victim, claimant = groups
-    _write(database_url, RECEIPT)
+    _write(database_url, RECEIPT, revision=0, members=None)
     lines = lines_of(at_terminal(server, "receipts", columns=80))
     assert all(len(line) <= 80 for line in lines), lines
     [gave_way] = [line for line in lines if victim.id[-12:] in line]
@@ -60,6 +60,20 @@ def test_a_receipt_fits_with_both_shares(
         assert part in for_whom
     [fields] = muster("receipts").rows
     assert (UUID(fields[1]), UUID(fields[3])) == (UUID(victim.id), UUID(claimant.id))
+    assert fields[-1] == "all of it"
+
+
+def test_a_receipt_of_members_says_how_many(
+    server: str, database_url: str, groups: tuple[Group, Group], muster: Muster
+) -> None:
+    _, claimant = groups
+    _write(database_url, RECEIPT, revision=2, members=3)
+    lines = lines_of(at_terminal(server, "receipts", columns=80))
+    assert all(len(line) <= 80 for line in lines), lines
+    [for_whom] = [line for line in lines if f"for {claimant.id[-12:]}" in line]
+    assert "3 members" in for_whom
+    [fields] = muster("receipts").rows
+    assert fields[-1] == "3 members"
 
 
 @pytest.mark.parametrize(

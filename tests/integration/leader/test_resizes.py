@@ -19,8 +19,9 @@ from service.domain.shape import Sizing
 from service.domain.unit import unit_id
 from service.operations.load_world import load_world
 from service.store.events import add_events
+from service.store.waiting_units import hold_units, lock_group_units
 from tests.integration.leader.conftest import MakeLeader
-from tests.integration.leader.site import START, Site, bump
+from tests.integration.leader.site import START, Site, bump, gang
 from tests.integration.leader.test_interleavings import assert_books_agree
 from workers.admission import Leader
 
@@ -167,3 +168,93 @@ def test_a_leader_that_dies_in_the_middle_of_a_resize_leaves_nothing_half(
     assert (len(attempt_of(site).places), attempt_of(site).revision) == (8, 2)
     assert_books_agree(site, client)
     assert_world_is_true(site, other)
+
+
+@pytest.fixture
+def full(site: Site, leader: Leader) -> int:
+    """A unit that runs with all of its sixteen members, which fill the site, where priority goes first."""
+    site.execute("UPDATE pools SET can_resize = true")
+    site.execute('UPDATE queues SET policy = \'{"preempt_within": "lower_priority"}\'')
+    with site.engine.begin() as conn:
+        bump(conn)
+    [group] = site.submit(spec=elastic(16))
+    leader.run_cycle()
+    unit = unit_id(group, 0)
+    with site.engine.begin() as conn:
+        conn.execute(text("UPDATE units SET status = 'Running', version = version + 1"))
+        add_events(conn, [Event(at=START, kind=Kind.RUNNING, group_id=group, unit_id=unit, is_feed=True)])
+    return unit
+
+
+def receipts(site: Site) -> Sequence[Any]:
+    return site.rows("SELECT * FROM preemptions")
+
+
+def test_members_are_given_up_with_a_receipt_and_the_claimant_starts_on_their_places(
+    site: Site, leader: Leader, client: redis.Redis, full: int
+) -> None:
+    [high] = site.submit(spec=gang(3, priority=5))
+    claimant = unit_id(high, 0)
+    leader.run_cycle()
+    row = attempt_of(site)
+    assert (row.revision, sorted(row.dropping), row.evict_target) == (2, [13, 14, 15], None)
+    [receipt] = receipts(site)
+    assert (receipt.unit_id, receipt.attempt, receipt.revision, receipt.members) == (full, 1, 2, 3)
+    assert (receipt.claimant_unit_id, receipt.claimant_group_id) == (claimant, high)
+    assert (receipt.entitlement, receipt.lost_gpu_seconds) == ("Priority", 3 * 60)
+    assert (receipt.decided_at, receipt.outcome) == (START, None)
+    [event] = site.rows("SELECT data FROM events WHERE kind = 'Resized'")
+    [(public_id,)] = site.rows("SELECT public_id FROM groups WHERE id = :group", group=high)
+    assert (event.data["message"], event.data["claimant"], event.data["entitlement"]) == (
+        f"gave up members to group {public_id}",
+        str(public_id),
+        "Priority",
+    )
+    drop(site, row.dropping)
+    site.execute("UPDATE attempts SET dropping = NULL, drop_kill_at = NULL, usage_without = NULL")
+    leader.run_cycle()
+    assert site.statuses()[claimant] == "Admitted"
+    [receipt] = receipts(site)
+    assert (receipt.outcome, receipt.outcome_at) == ("Started", START)
+    assert_books_agree(site, client)
+    assert_world_is_true(site, leader)
+
+
+def test_members_that_nobody_used_were_given_up_in_vain(site: Site, leader: Leader, full: int) -> None:
+    [high] = site.submit(spec=gang(3, priority=5))
+    leader.run_cycle()
+    site.cancel_waiting(unit_id(high, 0))
+    leader.run_cycle()
+    [receipt] = receipts(site)
+    assert (receipt.outcome, receipt.outcome_cause) == ("Wasted", "ClaimantEnded")
+
+
+@pytest.mark.parametrize("change", ["ended", "held"])
+def test_nobody_gives_up_members_for_a_claimant_that_does_not_wait_any_more(
+    site: Site, leader: Leader, client: redis.Redis, full: int, change: str
+) -> None:
+    [high] = site.submit(spec=gang(3, priority=5))
+    assert leader.read_and_plan()
+    if change == "ended":
+        site.cancel_waiting(unit_id(high, 0))
+    else:
+        with site.engine.begin() as conn:
+            hold_units(conn, lock_group_units(conn, high), message="held", now=START)
+            add_events(conn, [Event(at=START, kind=Kind.HELD, group_id=high, unit_id=unit_id(high, 0))])
+    leader.resume()
+    assert (attempt_of(site).revision, receipts(site)) == (1, [])
+    leader.run_cycle()
+    assert site.rows("SELECT FROM claims") == []
+    assert_books_agree(site, client)
+    assert_world_is_true(site, leader)
+
+
+def test_who_gave_up_members_is_not_told_for_whom_but_for_its_own(
+    site: Site, leader: Leader, full: int
+) -> None:
+    site.submit(spec=gang(3, priority=5))
+    site.execute("UPDATE groups SET owner = 'x' WHERE priority = 5")
+    leader.run_cycle()
+    [event] = site.rows("SELECT data FROM events WHERE kind = 'Resized'")
+    assert event.data["message"] == "gave up members to another group"
+    assert "claimant" not in event.data

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.admission.cycle import plan_cycle
-from service.admission.plan import Plan
+from service.admission.plan import Plan, Receipt, Shares
 from service.admission.policy import DEFAULT
 from service.admission.quota import QuotaBook
 from service.admission.surplus import shrink, surplus_of
 from service.admission.world import Changes, PendingUnit, Queue
-from service.domain.queue import PreemptWithin, Stop
+from service.domain.preemption import Entitlement
+from service.domain.queue import PreemptWithin, Reclaim, Stop
 from service.domain.reasons import Code
 from service.domain.resources import CPUS, MEMORY
 from service.domain.shape import RoleShape, Sizing
@@ -244,9 +247,9 @@ def _check(made: Site, quota: int) -> None:
         assert held + len(state.free) == len(state.node.devices)
 
 
-def crowded(*groups: Group) -> Site:
+def crowded(*groups: Group, **policy: Any) -> Site:
     """Elastic groups hold all of a node, in a queue in which priority goes first."""
-    made = site([node(1)], [queue(1, preempt_within=PreemptWithin.LOWER_PRIORITY)], *groups)
+    made = site([node(1)], [queue(1, preempt_within=PreemptWithin.LOWER_PRIORITY, **policy)], *groups)
     made.cycle()
     made.settle(*(group.row.group_id for group in groups if group.shape.is_elastic))
     return made
@@ -314,3 +317,63 @@ def test_what_was_resized_a_moment_ago_is_not_resized_for_a_claimant() -> None:
     plan = made.cycle(20)
     assert plan.resizes == ()
     assert [eviction.unit_id >> 20 for eviction in plan.evictions] == [1]
+
+
+def test_a_surplus_is_given_up_with_a_receipt() -> None:
+    made = crowded(elastic(1, role(8, least=2)))
+    made.submit(gang(2, role(3), priority=5))
+    (resize,) = made.cycle(10).resizes
+    (row,) = made.world.pending
+    assert resize.receipt == Receipt(
+        claimant_id=row,
+        entitlement=Entitlement.PRIORITY,
+        before=Shares(claimant=1, victim=1),
+        after=Shares(claimant=1, victim=1),
+        lost_gpu_seconds=3 * DEFAULT.restart_cost_seconds,
+    )
+
+
+def test_its_receipt_tells_both_shares_and_the_right_to_all_of_it() -> None:
+    queues = [
+        queue(1, nominal={"mx": 2}, cohort=1),
+        queue(2, nominal={"mx": 6}, cohort=1, reclaim=Reclaim.FAIR_SHARE),
+    ]
+    made = site([node(1)], queues, elastic(1, role(8, least=2)))
+    made.cycle()
+    made.settle(1)
+    made.submit(gang(2, role(4), queue_id=2))
+    (resize,) = made.cycle(10).resizes
+    assert resize.receipt is not None
+    assert resize.receipt.entitlement is Entitlement.RECLAIM
+    assert (resize.receipt.before, resize.receipt.after) == (
+        Shares(claimant=0, victim=1),
+        Shares(claimant=0.5, victim=0.5),
+    )
+
+
+def test_who_has_just_begun_keeps_its_surplus_too() -> None:
+    made = crowded(elastic(1, role(8, least=2)), min_runtime_seconds=300)
+    made.submit(gang(2, role(3), priority=5))
+    plan = made.cycle(299)
+    assert (plan.resizes, plan.evictions) == ((), ())
+    assert given_up(made.cycle(300)) == {1: 3}
+
+
+def test_nominal_quota_takes_the_surplus_of_who_has_just_begun_and_no_more() -> None:
+    queues = [
+        queue(1, nominal={"mx": 2}, cohort=1, min_runtime_seconds=300),
+        queue(2, nominal={"mx": 6}, cohort=1, reclaim=Reclaim.ANY),
+    ]
+    made = site([node(1)], queues, elastic(1, role(8, least=2)))
+    made.cycle()
+    made.settle(1)
+    made.submit(gang(2, role(4), queue_id=2))
+    plan = made.cycle(10)
+    assert (given_up(plan), plan.evictions) == ({1: 4}, ())
+
+
+def test_evictions_of_a_day_say_nothing_of_a_surplus() -> None:
+    made = crowded(elastic(1, role(8, least=2)), evictions_per_day=0)
+    made.submit(gang(2, role(3), priority=5), gang(3, role(8), priority=5))
+    plan = made.cycle(10)
+    assert (given_up(plan), plan.evictions) == ({1: 3}, ())

@@ -98,7 +98,7 @@ def test_evictions_come_to_an_end(batch: int) -> None:
             world.admit(plan.admissions, now)
             world.keep_claims(plan.claims_made, ended=plan.claims_ended)
             claimed = {claim.unit_id for claim in plan.claims_made}
-            assert {eviction.claimant_id for eviction in plan.evictions} <= claimed
+            assert {eviction.receipt.claimant_id for eviction in plan.evictions} <= claimed
             # Those that give way are gone before the next cycle, or a few cycles later.
             leaving = [*world.leaving.values()]
             for eviction in plan.evictions:

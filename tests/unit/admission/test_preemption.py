@@ -91,7 +91,7 @@ def test_the_cheapest_of_one_priority_goes() -> None:
     found = ask(made, _one(9, priority=1))
     assert victims(found) == [2]
     assert found is not None
-    assert found.evictions[0].lost_gpu_seconds == 50 + 60, "its work and a restart"
+    assert found.evictions[0].receipt.lost_gpu_seconds == 50 + 60, "its work and a restart"
 
 
 def test_one_dear_victim_is_spared_for_two_cheap_ones() -> None:
@@ -132,9 +132,9 @@ def test_nominal_quota_is_reclaimed() -> None:
     assert victims(found) == [3, 4]
     assert found is not None
     (one, other) = found.evictions
-    assert one.entitlement is other.entitlement is Entitlement.RECLAIM
-    assert (one.before.claimant, one.before.victim) == (0, 1)
-    assert (one.after.claimant, one.after.victim) == (0.5, 0.5)
+    assert one.receipt.entitlement is other.receipt.entitlement is Entitlement.RECLAIM
+    assert (one.receipt.before.claimant, one.receipt.before.victim) == (0, 1)
+    assert (one.receipt.after.claimant, one.receipt.after.victim) == (0.5, 0.5)
     assert victims(ask(_cohort(Reclaim.NEVER), _one(9, 4, queue_id=2))) == []
 
 
@@ -194,7 +194,7 @@ def test_what_is_borrowed_is_shared_out_evenly() -> None:
     found = ask_in_one_cycle(_shared(), [_one(number, 2, queue_id=2) for number in (11, 12, 13)])
     assert [victims(each) for each in found] == [[4], [3], []]
     assert found[0] is not None
-    assert found[0].evictions[0].entitlement is Entitlement.FAIR_SHARE
+    assert found[0].evictions[0].receipt.entitlement is Entitlement.FAIR_SHARE
 
 
 def test_a_weight_changes_what_is_even() -> None:

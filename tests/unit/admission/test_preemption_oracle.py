@@ -148,7 +148,7 @@ def _cost_of(world: World, row: PendingUnit, *, most_exact: int) -> tuple[Cost, 
     if found is None:
         return None
     priority = max(world.running[eviction.unit_id].priority for eviction in found.evictions)
-    return (priority, sum(each.lost_gpu_seconds for each in found.evictions)), len(found.evictions)
+    return (priority, sum(each.receipt.lost_gpu_seconds for each in found.evictions)), len(found.evictions)
 
 
 @pytest.mark.parametrize("batch", range(BATCHES))

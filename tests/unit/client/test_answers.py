@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from service.api.schemas import (
+    cohort,
     event,
     explanation,
     group_answer,
@@ -17,10 +18,31 @@ from service.api.schemas import (
     key,
     member,
     node,
+    policy,
+    preemption,
+    priority_class,
     queue,
+    usage,
 )
-from service.client import events, explanations, groups, keys, members, nodes, queues
+from service.client import (
+    cohorts,
+    events,
+    explanations,
+    groups,
+    keys,
+    members,
+    nodes,
+    preemptions,
+    priority_classes,
+    queues,
+)
 from service.client import inventory as inventories
+from service.client import (
+    policy as policies,
+)
+from service.client import (
+    usage as usages,
+)
 
 PAIRS = [
     (groups.Group, group_answer.GroupAnswer),
@@ -32,6 +54,11 @@ PAIRS = [
     (explanations.Position, explanation.PositionAnswer),
     (explanations.Reasons, explanation.ReasonsAnswer),
     (queues.Queue, queue.QueueAnswer),
+    (cohorts.Cohort, cohort.CohortAnswer),
+    (priority_classes.PriorityClass, priority_class.PriorityClassAnswer),
+    (policies.PolicyChanges, policy.PolicyChanges),
+    (preemptions.Preemption, preemption.PreemptionAnswer),
+    (usages.Usage, usage.UsageAnswer),
     (nodes.Node, node.NodeAnswer),
     (keys.NewKey, key.NewKeyAnswer),
     (inventories.Inventory, inventory.InventoryAnswer),
