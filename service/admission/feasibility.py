@@ -15,9 +15,9 @@ from service.domain.shape import RoleShape, Shape, Terms
 class Shortfall:
     """What a role asks for and the nearest thing that could be met.
 
-    `field` is `gpus`, `cpus`, `memory_gib`, `models`, `min_memory_gib` or `node_labels`. `asked` and
-    `largest` are numbers in the unit of the field (GPUs, CPUs, GiB), or for models and labels what
-    was asked for and what there is, sorted.
+    `field` is `gpus`, `cpus`, `memory_gib`, `models`, `min_memory_gib`, `node_labels` or `pools`. `asked` and
+    `largest` are numbers in the unit of the field (GPUs, CPUs, GiB), or for models, labels and pools what
+    was asked for and what there is, sorted. Pools are those that its queue allows, and those that have nodes.
     """
 
     role: str
@@ -28,12 +28,14 @@ class Shortfall:
 
 def check_members(shape: Shape, configuration: Configuration) -> tuple[Shortfall, ...]:
     """What no registered node can give to one member, by role; empty if each could sit somewhere.
-    With no node registered nothing falls short: the nodes are still to come."""
+    With no node registered at all nothing falls short: the nodes are still to come."""
     terms, pools = shape.terms, configuration.pools
-    names = {pool_id for pool_id, pool in pools.items() if terms.pools is None or pool.name in terms.pools}
-    nodes = [node for _, node in sorted(configuration.nodes.items()) if node.pool_id in names]
-    if not nodes:
+    if not configuration.nodes:
         return ()
+    allowed = {pool_id for pool_id, pool in pools.items() if terms.pools is None or pool.name in terms.pools}
+    nodes = [node for _, node in sorted(configuration.nodes.items()) if node.pool_id in allowed]
+    if not nodes:
+        return (_pools(shape, configuration),)
     short: list[Shortfall] = []
     for role in shape.roles:
         filter_ = filter_of(role, terms)
@@ -43,6 +45,13 @@ def check_members(shape: Shape, configuration: Configuration) -> tuple[Shortfall
         else:
             short.append(_labels(role, nodes))
     return tuple(short)
+
+
+def _pools(shape: Shape, configuration: Configuration) -> Shortfall:
+    """All nodes are in pools that the queue does not allow."""
+    there = {configuration.pools[node.pool_id].name for node in configuration.nodes.values()}
+    asked = tuple(sorted(shape.terms.pools or ()))
+    return Shortfall(role=shape.roles[0].name, field="pools", asked=asked, largest=tuple(sorted(there)))
 
 
 def _check_role(

@@ -35,7 +35,7 @@ def broken_submit_rules(
     return (
         *broken_priority_rules(spec.priority, policy, role=role),
         *broken_time_limit_rules(spec.time_limit_seconds, policy),
-        *_group_limit_rules(spec, policy),
+        *_limit_rules(spec, policy),
     )
 
 
@@ -59,24 +59,27 @@ def broken_time_limit_rules(seconds: int | None, policy: QueuePolicy) -> Iterato
         yield FieldError("time_limit", f"{asked} is above {longest} s, the longest that this queue allows")
 
 
-def _group_limit_rules(spec: GroupSpec, policy: QueuePolicy) -> Iterator[FieldError]:
-    """A gang holds all of its needed members at once; of an independent group each member counts alone
-    here, and as many of them run at once as the limit allows."""
-    if not policy.group_limit:
-        return
+def _limit_rules(spec: GroupSpec, policy: QueuePolicy) -> Iterator[FieldError]:
+    """A gang holds all of its needed members at once: one that needs more than its owner, or any group, may
+    ever hold would wait for ever. Of an independent group each member counts alone here, and as many of
+    them run at once as the limits allow."""
     field = "roles[0].count" if len(spec.roles) == 1 else "roles"
-    for resource, amount in sorted(_least(spec, policy).items()):
-        most = policy.group_limit.get(resource)
-        if most is not None and amount > most:
-            asked, bound = shown_amount(resource, amount), shown_amount(resource, most)
-            yield FieldError(
-                field,
-                f"the group needs {asked} {wire_name(resource)} at once; a group of this queue may hold"
-                f" {bound} (group_limit)",
-            )
+    for whose, name, limit in (
+        ("a group", "group_limit", policy.group_limit),
+        ("one user", "user_limit", policy.user_limit),
+    ):
+        for resource, amount in sorted(_least(spec, policy, limit).items()) if limit else ():
+            most = limit.get(resource)
+            if most is not None and amount > most:
+                asked, bound = shown_amount(resource, amount), shown_amount(resource, most)
+                yield FieldError(
+                    field,
+                    f"the group needs {asked} {wire_name(resource)} at once; {whose} of this queue may hold"
+                    f" {bound} ({name})",
+                )
 
 
-def _least(spec: GroupSpec, policy: QueuePolicy) -> dict[str, int]:
+def _least(spec: GroupSpec, policy: QueuePolicy, limit: Mapping[str, int]) -> dict[str, int]:
     """What the group holds at the least, by resource. A role that may have several models counts alone,
     and as the one of the widest limit, so that nothing is refused that could be held."""
     least: Counter[str] = Counter()
@@ -88,8 +91,8 @@ def _least(spec: GroupSpec, policy: QueuePolicy) -> dict[str, int]:
             least[models[0]] += members * role.requests.gpus
     for role in spec.roles:
         models = _models(role, policy)
-        if len(models) > 1 and all(model in policy.group_limit for model in models):
-            widest = max(models, key=lambda model: policy.group_limit[model])
+        if len(models) > 1 and all(model in limit for model in models):
+            widest = max(models, key=lambda model: limit[model])
             least[widest] = max(least[widest], _members_at_once(spec, role) * role.requests.gpus)
     return least
 

@@ -189,8 +189,7 @@ def _unhealthy(facts: Facts) -> str:
 def _never(facts: Facts) -> str:
     if "queue" in facts.scope:
         of_it = f" of {facts.scope['flavor']}" if "flavor" in facts.scope else ""
-        most = f"queue {facts.scope['queue']} may never hold more than {facts.amount(facts.limit)}{of_it}"
-        return f"needs {facts.amount(facts.need)}, and {most}"
+        return f"needs {facts.amount(facts.need)}, and {_bound(facts)} {facts.amount(facts.limit)}{of_it}"
     if facts.need is None or (facts.have or 0) >= facts.need:
         return "does not fit on the nodes as they are configured, even when all are idle"
     need, have = f"{facts.amount(facts.need)}{facts.kind()}", facts.amount(facts.have)
@@ -198,6 +197,16 @@ def _never(facts: Facts) -> str:
     if of == "all nodes":
         return f"needs {need}, and {facts.nodes()} have {have} together even when idle"
     return f"needs {need} on {of}, and the largest has {have}"
+
+
+def _bound(facts: Facts) -> str:
+    """Who never has more than an amount, which follows."""
+    queue = facts.scope["queue"]
+    if whose := _whose(facts):
+        return f"{whose} may never hold more in queue {queue} than"
+    if facts.scope.get("of") == "nominal":
+        return f"may not borrow, for it may not be preempted: of its own queue {queue} has"
+    return f"queue {queue} may never hold more than"
 
 
 def _turn(facts: Facts) -> str:

@@ -49,10 +49,14 @@ class Cluster:
     def policy_of(self, queue_id: int) -> QueuePolicy:
         return self._configuration.queues[queue_id].policy
 
-    @property
-    def levels(self) -> frozenset[tuple[str, ...]]:
-        """The topology levels that pools have, outermost first."""
-        return frozenset(pool.levels for pool in self._configuration.pools.values())
+    def levels_for(self, queue: str) -> frozenset[tuple[str, ...]]:
+        """The topology levels that the pools have which the queue of this name may use, outermost first."""
+        allowed = self._terms[queue].pools if queue in self._terms else None
+        return frozenset(
+            pool.levels
+            for pool in self._configuration.pools.values()
+            if allowed is None or pool.name in allowed
+        )
 
     def on_terms(self, shape: Shape, queue: str) -> Shape:
         """The shape as the queue of this name allows it to be placed."""

@@ -1,5 +1,5 @@
 """Why a group waits that its owner, or the group itself, may not hold more of, or that may not borrow: as of
-now, like all that is the group's own."""
+now, like all that is the group's own. Limits may have been lowered since it was submitted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from service.store.own_limit_reads import find_own_limit_facts
 
 def reasons_of_own_limits(conn: Connection, group: GroupRow) -> list[Reason]:
     """One for each resource that is short, of the user's limit, of the group's, and of what the queue has of
-    its own for a group that may not be preempted."""
+    its own for a group that may not be preempted. `NeverFits` where it would be short even if nothing were
+    held."""
     facts = find_own_limit_facts(conn, group)
     if facts is None:
         return []
@@ -46,11 +47,13 @@ def _reasons(
     of: Mapping[str, str],
 ) -> Iterator[Reason]:
     rooms = {resource: max(0, most - held.get(resource, 0)) for resource, most in limit.items()}
+    never = _short_of(shape, limit, models=models)
     for resource, need in _short_of(shape, rooms, models=models).items():
         scope = {"queue": group.queue, **of, "resource": resource}
         if resource not in (CPUS, MEMORY):
             scope |= {"resource": "gpus", "flavor": resource}
-        have, most, code = held.get(resource, 0), limit[resource], Code.QUOTA_EXCEEDED
+        have, most = held.get(resource, 0), limit[resource]
+        code = Code.NEVER_FITS if resource in never else Code.QUOTA_EXCEEDED
         yield Reason(
             code=code,
             message=message(code, need=need, have=have, limit=most, scope=scope),

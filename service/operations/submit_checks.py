@@ -126,8 +126,10 @@ def find_misplaced(
 ) -> InvalidRequest | None:
     """A topology level that no pool has, else an InfeasibleRequest for a member that no registered node
     could ever hold, with the nearest that could be met. `shapes` are those of `specs`."""
-    pools = cluster.levels
-    refusal = _refusal(_each(specs, lambda spec: broken_placement_rules(spec, pools), is_batch=is_batch))
+    levels = {queue: cluster.levels_for(queue) for queue in {spec.queue for spec in specs}}
+    refusal = _refusal(
+        _each(specs, lambda spec: broken_placement_rules(spec, levels[spec.queue]), is_batch=is_batch)
+    )
     if refusal is not None:
         return refusal
     allowed = [cluster.on_terms(shape, spec.queue) for spec, shape in zip(specs, shapes, strict=True)]
@@ -148,6 +150,9 @@ def _infeasible(spec: GroupSpec, shortfalls: Sequence[Shortfall]) -> Iterator[Fi
         return
     positions = {role.name: position for position, role in enumerate(spec.roles)}
     for short in shortfalls:
+        if short.field == "pools":
+            yield FieldError("queue", _pools_text(spec.queue, short))
+            continue
         part = _PARTS.get(short.field)
         path = f"roles[{positions[short.role]}].{f'{part}.' if part else ''}{short.field}"
         yield FieldError(path, _shortfall_text(short))
@@ -162,6 +167,14 @@ def _shortfall_text(short: Shortfall) -> str:
     return (
         f"a member asks for {short.asked:g} {unit} {where}, and no node could ever hold that; "
         f"the most that could be met is {short.largest:g}"
+    )
+
+
+def _pools_text(queue: str, short: Shortfall) -> str:
+    allowed = f"only the pools {_listed(short.asked)}" if short.asked else "no pool"
+    return (
+        f"queue {queue} may use {allowed}, and no node is registered there; there are nodes in:"
+        f" {_listed(short.largest)}"
     )
 
 

@@ -15,8 +15,8 @@ from service.store.group_reads import GroupRow
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnLimitFacts:
-    """Amounts by resource. `models`: of the GPUs of all nodes. `own`: GPUs of the queue's nominal quota, for
-    a group that may use nothing else; None for others."""
+    """Amounts by resource. `models`: of the GPUs of all nodes, those that the queue may use. `own`: GPUs of
+    the queue's nominal quota, for a group that may use nothing else; None for others."""
 
     shape: Shape
     models: tuple[str, ...]
@@ -33,7 +33,8 @@ def find_own_limit_facts(conn: Connection, group: GroupRow) -> OwnLimitFacts | N
     row = conn.execute(
         text(
             "SELECT q.policy -> 'user_limit' AS user_limit, q.policy -> 'group_limit' AS group_limit,"
-            " s.shape, q.cohort_id IS NOT NULL AND NOT g.is_preemptible AS is_bound_to_own"
+            " q.policy -> 'flavors' AS flavors, s.shape,"
+            " q.cohort_id IS NOT NULL AND NOT g.is_preemptible AS is_bound_to_own"
             " FROM queues q, shapes s, groups g"
             " WHERE q.id = :queue_id AND s.id = :shape_id AND g.id = :group_id"
         ),
@@ -41,7 +42,11 @@ def find_own_limit_facts(conn: Connection, group: GroupRow) -> OwnLimitFacts | N
     ).one()
     if not (row.user_limit or row.group_limit or row.is_bound_to_own):
         return None
-    models = list(conn.execute(text("SELECT DISTINCT model FROM devices ORDER BY model")).scalars())
+    models = [
+        model
+        for model in conn.execute(text("SELECT DISTINCT model FROM devices ORDER BY model")).scalars()
+        if row.flavors is None or model in row.flavors
+    ]
     mine = "g.queue_id = :queue_id AND g.tenant = :tenant AND g.owner = :owner"
     return OwnLimitFacts(
         shape=msgspec.convert(row.shape, Shape),

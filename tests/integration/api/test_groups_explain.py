@@ -216,8 +216,58 @@ def test_who_may_not_be_preempted_is_told_that_it_borrows_nothing(admin: Client,
     cluster.settle()
     assert _codes(admin, goes) == []
     (reason,) = _reasons(admin, stays)["reasons"]
-    assert (reason["code"], reason["need"], reason["have"], reason["limit"]) == ("QuotaExceeded", 1, 1, 0)
+    assert (reason["code"], reason["need"], reason["have"], reason["limit"]) == ("NeverFits", 1, 1, 0)
     assert reason["message"] == (
-        "needs 1 GPU of H100-80GB, queue guests holds 1 GPU and has 0 GPUs of its own; what may not be"
+        "needs 1 GPU, and may not borrow, for it may not be preempted: of its own queue guests has"
+        " 0 GPUs of H100-80GB"
+    )
+    changed = {"nominal_quota": {"H100-80GB": 1}}
+    admin.patch("/v1/queues/guests", json=changed).raise_for_status()
+    cluster.settle()
+    (reason,) = _reasons(admin, stays)["reasons"]
+    assert (reason["code"], reason["need"], reason["have"], reason["limit"]) == ("QuotaExceeded", 1, 1, 1)
+    assert reason["message"] == (
+        "needs 1 GPU of H100-80GB, queue guests holds 1 GPU and has 1 GPU of its own; what may not be"
         " preempted borrows nothing"
     )
+
+
+def test_who_is_above_a_limit_that_was_lowered_is_told_that_it_never_fits(
+    callers: Callers, admin: Client, cluster: Cluster
+) -> None:
+    alice = callers.make(KeyRole.USER, user="alice")
+    admin.post("/v1/queues", json={"name": "limited", "stop": "hold"}).raise_for_status()
+    waits = _submit(alice, "waits", queue="limited", members=3)
+    limits = {"user_limit": {"H100-80GB": 2}, "group_limit": {"cpus": 2}, "stop": "none"}
+    admin.patch("/v1/queues/limited", json=limits).raise_for_status()
+    cluster.settle()
+    reasons = {reason["scope"].get("user"): reason for reason in _reasons(alice, waits)["reasons"]}
+    assert {reason["code"] for reason in reasons.values()} == {"NeverFits"}
+    assert reasons["alice"]["message"] == (
+        "needs 3 GPUs, and user alice may never hold more in queue limited than 2 GPUs of H100-80GB"
+    )
+    assert reasons[None]["scope"]["group"] == waits
+    assert reasons[None]["message"] == (
+        "needs 3 CPUs, and the group may never hold more in queue limited than 2 CPUs"
+    )
+
+
+@pytest.mark.parametrize(
+    ("quota", "most"),
+    [
+        ({"nominal_quota": {"H100-80GB": 1}, "borrowing_limit": {"H100-80GB": 1}}, 2),
+        ({"nominal_quota": {"H100-80GB": 1}, "limit": {"H100-80GB": 2}}, 2),
+        ({"nominal_quota": {}}, 3),
+    ],
+)
+def test_what_its_queue_may_never_hold_is_told_not_refused(
+    admin: Client, cluster: Cluster, quota: dict[str, Any], most: int
+) -> None:
+    """Own quota, what the cohort can lend at most, and a hard limit: an operator may raise each of them."""
+    lab = {"name": "lab", "nominal_quota": {"H100-80GB": 3}}
+    admin.post("/v1/cohorts", json=lab).raise_for_status()
+    admin.post("/v1/queues", json={"name": "q", "cohort": "lab", **quota}).raise_for_status()
+    group = _submit(admin, "g", queue="q", members=most + 1)
+    cluster.settle()
+    reasons = {each["code"]: each for each in _reasons(admin, group)["reasons"]}
+    assert (reasons["NeverFits"]["need"], reasons["NeverFits"]["limit"]) == (most + 1, most)

@@ -10,7 +10,9 @@ from litestar import Litestar
 from litestar.testing import TestClient
 from sqlalchemy import Engine, text
 
+from service.store.inventory_rows import ensure_pool
 from tests.integration.api.cluster import Cluster
+from tests.integration.api.rows import add_nodes
 
 Client = TestClient[Litestar]
 
@@ -270,6 +272,41 @@ def test_what_no_node_could_hold_is_refused_unless_allowed(
             assert answer.json()["type"] == "/problems/infeasible-request"
             assert [error["field"] for error in answer.json()["errors"]] == [field]
             assert user.post("/v1/groups", json=body | {"allow_infeasible": True}).status_code == 201
+
+
+@pytest.mark.parametrize(
+    ("allowed", "asked", "field", "words"),
+    [
+        ({"flavors": ["A100-40GB"]}, {}, "gpu.models", "there is: nothing like it"),
+        ({"flavors": ["A100-40GB"]}, {"gpu": {"models": ["H100-80GB"]}}, "gpu.models", "H100-80GB"),
+        ({"flavors": []}, {}, "gpu.models", "nothing like it"),
+        ({"pools": ["elsewhere"]}, {}, "queue", "only the pools elsewhere"),
+        ({"pools": ["elsewhere"]}, {"gpus": 0}, "queue", "there are nodes in: p1"),
+        ({"pools": []}, {}, "queue", "no pool"),
+        ({"pools": ["p2"]}, {"gpus": 3}, "gpus", "the most that could be met is 2"),
+        ({"pools": ["p2"]}, {"topology": {"required": "host"}}, "topology.required", "there is: box"),
+    ],
+)
+def test_what_its_queue_does_not_let_it_use_counts_as_not_there(
+    admin: Client,
+    user: Client,
+    engine: Engine,
+    cluster: Cluster,
+    allowed: dict[str, Any],
+    asked: dict[str, Any],
+    field: str,
+    words: str,
+) -> None:
+    with engine.begin() as conn:
+        pool_id = ensure_pool(conn, "p2", launcher="simulated", levels=["box"])
+        add_nodes(conn, pool_id, {"small": (2, "H100-80GB")})
+    admin.post("/v1/queues", json={"name": "q", **allowed}).raise_for_status()
+    assert user.post("/v1/groups", json=SHORT | asked).status_code in (201, 422)
+    answer = user.post("/v1/groups", json=SHORT | asked | {"queue": "q"})
+    assert answer.status_code == 422, answer.text
+    [error] = answer.json()["errors"]
+    assert error["field"] == field
+    assert words in error["message"]
 
 
 def test_a_group_too_large_as_a_whole_is_accepted(user: Client, cluster: Cluster) -> None:

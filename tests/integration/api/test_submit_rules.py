@@ -81,12 +81,22 @@ def test_each_role_of_user_has_its_highest_priority(admin: Client, operator: Cli
 def test_a_group_that_needs_more_than_one_may_hold_is_refused(
     admin: Client, user: Client, limit: dict[str, float], change: dict[str, Any], is_taken: bool
 ) -> None:
-    make_queue(admin, group_limit=limit)
-    answer = user.post("/v1/groups", json=GROUP | change)
-    if is_taken:
-        assert answer.status_code == 201, answer.text
-    else:
-        assert "group_limit" in errors_of(answer)["members"]
+    for queue in ("group_limit", "user_limit"):
+        assert admin.post("/v1/queues", json={"name": queue, queue: limit}).status_code == 201
+        answer = user.post("/v1/groups", json=GROUP | change | {"queue": queue})
+        if is_taken:
+            assert answer.status_code == 201, answer.text
+        else:
+            assert queue in errors_of(answer)["members"]
+
+
+def test_an_elastic_group_needs_no_more_than_its_least(admin: Client, user: Client) -> None:
+    make_queue(admin, user_limit={"mx": 8})
+    role = {"count": 8, "min_count": 2, "requests": {"gpus": 4}, "gpu": {"models": ["mx"]}, "command": ["x"]}
+    asked = {"name": "e", "queue": "q", "roles": [role], "elastic": {"resize": "at_start"}}
+    assert user.post("/v1/groups", json=asked).status_code == 201
+    more = asked | {"roles": [role | {"min_count": 3}]}
+    assert "12" in errors_of(user.post("/v1/groups", json=more))["roles[0].count"]
 
 
 def test_a_group_names_its_priority_by_a_class(admin: Client, user: Client) -> None:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from service.admission.feasibility import Shortfall, check_members
 from service.admission.world import Node
-from service.domain.shape import RoleShape
+from service.domain.shape import RoleShape, Terms
 from tests.builders import configuration, gang, node, queue, role
 
 _NODES = [
@@ -48,3 +50,24 @@ def test_each_role_is_named() -> None:
     shape = gang(1, role(1, 1, name="head"), role(2, 9, name="worker")).shape
     found = check_members(shape, configuration(_NODES, [queue()]))
     assert found == (Shortfall(role="worker", field="gpus", asked=9, largest=8),)
+
+
+@pytest.mark.parametrize(
+    ("terms", "expected"),
+    [
+        (Terms(), []),
+        (Terms(pools=("p1",)), []),
+        (Terms(flavors=("mb",)), []),
+        (Terms(flavors=("mc",)), [("models", ("mc",), ())]),
+        (Terms(pools=("p3",)), [("pools", ("p3",), ("p1",))]),
+        (Terms(pools=()), [("pools", (), ("p1",))]),
+        (Terms(flavors=("ma",)), [("gpus", 8, 4)]),
+    ],
+)
+def test_what_the_queue_does_not_allow_is_not_there(
+    terms: Terms, expected: list[tuple[str, object, object]]
+) -> None:
+    shape = replace(gang(1, role(1, 8)).shape, terms=terms)
+    found = check_members(shape, configuration(_NODES, [queue()]))
+    assert [(each.field, each.asked, each.largest) for each in found] == expected
+    assert check_members(shape, configuration([], [queue()])) == (), "the nodes are still to come"
