@@ -68,7 +68,7 @@ def _limit_rules(spec: GroupSpec, policy: QueuePolicy) -> Iterator[FieldError]:
         ("a group", "group_limit", policy.group_limit),
         ("one user", "user_limit", policy.user_limit),
     ):
-        for resource, amount in sorted(_least(spec, policy, limit).items()) if limit else ():
+        for resource, amount in sorted(_least(spec, policy, limit=limit).items()) if limit else ():
             most = limit.get(resource)
             if most is not None and amount > most:
                 asked, bound = shown_amount(resource, amount), shown_amount(resource, most)
@@ -79,7 +79,7 @@ def _limit_rules(spec: GroupSpec, policy: QueuePolicy) -> Iterator[FieldError]:
                 )
 
 
-def _least(spec: GroupSpec, policy: QueuePolicy, limit: Mapping[str, int]) -> dict[str, int]:
+def _least(spec: GroupSpec, policy: QueuePolicy, *, limit: Mapping[str, int]) -> dict[str, int]:
     """What the group holds at the least, by resource. A role that may have several models counts alone,
     and as the one of the widest limit, so that nothing is refused that could be held."""
     least: Counter[str] = Counter()
