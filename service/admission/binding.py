@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
+from service.admission.field import Field
 from service.admission.query import RoleQuery, ShapeQuery
 from service.admission.topology import Domain
 
@@ -44,16 +45,28 @@ def leading_amount(query: ShapeQuery) -> str:
 
 def best_domain(role: RoleQuery, amount: str) -> int:
     """The most that is free in one domain of the required level."""
+    return most_in_one_domain(role.fields, amount)
+
+
+def most_in_one_domain(fields: Collection[Field], amount: str) -> int:
+    if len(fields) == 1:
+        (field,) = fields
+        return field.rooms.most(amount)
     totals: dict[Domain, int] = {}
-    for field in role.fields:
+    for field in fields:
         for stock in field.stocks.values():
             totals[stock.domain] = totals.get(stock.domain, 0) + getattr(stock, amount)
     return max(totals.values(), default=0)
 
 
 def _has_seats(role: RoleQuery, amounts: Sequence[str]) -> bool:
+    if not role.may_seat_all():
+        return False
+    if amounts == ["gpus"] and len(role.fields) == 1:
+        return True
     domains = {domain for field in role.fields for domain in field.stocks}
-    return any(_is_enough(role, domain, amounts) for domain in domains)
+    may_hold = (domain for domain in domains if role.may_seat_all_in(domain))
+    return any(amounts == ["gpus"] or _is_enough(role, domain, amounts) for domain in may_hold)
 
 
 def _is_enough(role: RoleQuery, domain: Domain, amounts: Sequence[str]) -> bool:
@@ -64,9 +77,7 @@ def _is_enough(role: RoleQuery, domain: Domain, amounts: Sequence[str]) -> bool:
         stock = field.stocks.get(domain)
         for gpus, rows in stock.buckets.items() if stock is not None else ():
             most = gpus // requests.gpus if requests.gpus else role.count
-            if most and amounts == ["gpus"]:
-                seats += most * len(rows)
-            for cpus_milli, _, node_id in rows if most and amounts != ["gpus"] else ():
+            for cpus_milli, _, node_id in rows if most else ():
                 if seats >= role.count:
                     return True
                 fitting = cpus_milli // requests.cpus_milli if requests.cpus_milli else most

@@ -7,10 +7,12 @@ an explanation reads sums instead of adding them up.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from service.admission.filters import Filter
 from service.admission.node_state import NodeState
+from service.admission.rooms import Rooms
 from service.admission.topology import Domain
 from service.admission.world import Pool
 from service.domain.resources import Resources
@@ -21,10 +23,6 @@ Entry = tuple[int, int, int]
 #: The bucket of nodes without devices, for roles without GPUs: they are looked at first.
 NO_DEVICES = -1
 _NO_BUCKET = -2
-
-
-#: Free GPUs and CPUs of a domain.
-_Room = tuple[int, int, Domain]
 
 
 class Stock:
@@ -62,6 +60,10 @@ class Stock:
             and need.memory_mib <= self.memory_mib
         )
 
+    def seats(self, gpus: int) -> int:
+        """More members with so many GPUs each (at least one) than this do not fit."""
+        return sum(bucket // gpus * len(rows) for bucket, rows in self.buckets.items())
+
 
 class Membership:
     """One node in one field: what it adds to its domain's stock, and how to take that back."""
@@ -84,7 +86,7 @@ class Membership:
     def enter(self) -> None:
         """Add what the node has now."""
         state, stock = self.state, self.stock
-        self.field.moved.add(stock)
+        self.field.rooms.moved.add(stock)
         gpus = len(self.eligible & state.free)
         not_held = len(self.eligible - state.held.keys()) if self.eligible else 0
         cpus_milli, memory_mib = state.free_cpus_milli, state.free_memory_mib
@@ -108,7 +110,7 @@ class Membership:
     def leave(self) -> None:
         """Take back what `enter` added."""
         stock = self.stock
-        self.field.moved.add(stock)
+        self.field.rooms.moved.add(stock)
         gpus, cpus_milli, memory_mib, unhealthy = self._added
         if self.bucket == _NO_BUCKET:
             stock.held_back_gpus -= gpus
@@ -133,14 +135,14 @@ class Field:
 
     __slots__ = (
         "_inner",
-        "_listed",
-        "_rooms",
+        "_largest",
         "filters",
         "grown",
+        "kinds",
         "level",
         "members",
-        "moved",
         "pools",
+        "rooms",
         "shrunk",
         "stocks",
         "unavailable",
@@ -156,11 +158,11 @@ class Field:
         self.stocks: dict[Domain, Stock] = {}
         #: Names of nodes that are down or cordoned, by id.
         self.unavailable: dict[int, str] = {}
-        #: Stocks that have changed since `with_room` was asked last.
-        self.moved: set[Stock] = set()
+        self.rooms = Rooms(self.stocks)
+        #: On how many nodes there are devices of a model with so much memory.
+        self.kinds: Counter[tuple[str, int]] = Counter()
+        self._largest: dict[str, int] = {}
         self._inner: dict[tuple[int | str, ...], list[Stock]] = {}
-        self._rooms: list[_Room] = []
-        self._listed: dict[Domain, _Room] = {}
 
     def add(self, state: NodeState, domain: Domain) -> None:
         """Take the node in if a filter allows it."""
@@ -179,34 +181,33 @@ class Field:
         if not state.is_available:
             self.unavailable[state.node.id] = state.node.name
         state.memberships.append(membership)
+        for kind in state.kinds:
+            self.kinds[kind.model, kind.memory_mib] += 1
+        self._largest.clear()
 
     def remove(self, membership: Membership) -> None:
         """Let a node go whose state is about to be replaced."""
         membership.leave()
         node_id = membership.state.node.id
+        for kind in membership.state.kinds:
+            self.kinds[kind.model, kind.memory_mib] -= 1
+        self._largest.clear()
         del self.members[node_id]
         self.unavailable.pop(node_id, None)
 
-    def with_room(self, gpus: int) -> Iterator[Stock]:
-        """Stocks with at least so many free GPUs, those with the least first."""
-        self._list_rooms()
-        for index in range(bisect_left(self._rooms, (gpus,)), len(self._rooms)):
-            yield self.stocks[self._rooms[index][2]]
+    def largest(self, amount: str) -> int:
+        """The most that any one node has, whatever is held there and whatever its state."""
+        if amount not in self._largest:
+            nodes = self.members.values()
+            all_amounts = (
+                len(each.eligible) if amount == "gpus" else getattr(each.state.node, amount) for each in nodes
+            )
+            self._largest[amount] = max(all_amounts, default=0)
+        return self._largest[amount]
 
     def within(self, domain: Domain) -> Sequence[Stock]:
         """Stocks of the domains that lie in this one of a wider level, or are it."""
         return self._inner.get(domain, ())
-
-    def _list_rooms(self) -> None:
-        for stock in self.moved:
-            before, after = self._listed.get(stock.domain), (stock.gpus, stock.cpus_milli, stock.domain)
-            if before == after:
-                continue
-            if before is not None:
-                del self._rooms[bisect_left(self._rooms, before)]
-            insort(self._rooms, after)
-            self._listed[stock.domain] = after
-        self.moved.clear()
 
     def gpus(self) -> int:
         return sum(stock.gpus for stock in self.stocks.values())

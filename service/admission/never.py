@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from service.admission.binding import most_in_one_domain
 from service.admission.feasible import Feasibility
-from service.admission.field import Field
 from service.admission.findings import field_key, scope_of, shortages
 from service.admission.plan import Blocker
 from service.admission.query import Check, RoleQuery, ShapeQuery
@@ -113,18 +113,10 @@ def _never(check: Check, amount: str, *, need: int, have: int, numbers: dict[str
 
 
 def _largest(role: RoleQuery, amount: str) -> int:
-    return max((_largest_node(field, amount) for field in role.fields), default=0)
-
-
-def _largest_node(field: Field, amount: str) -> int:
-    if amount == "gpus":
-        return max((len(membership.eligible) for membership in field.members.values()), default=0)
-    return max((getattr(membership.state.node, amount) for membership in field.members.values()), default=0)
+    return max((field.largest(amount) for field in role.fields), default=0)
 
 
 def _largest_domain(query: ShapeQuery, amount: str) -> int:
-    totals: dict[object, int] = {}
-    for field in {id(field): field for role in query.roles for field in role.fields}.values():
-        for stock in field.stocks.values():
-            totals[stock.domain] = totals.get(stock.domain, 0) + getattr(stock, amount)
-    return max(totals.values(), default=0)
+    return most_in_one_domain(
+        {id(field): field for role in query.roles for field in role.fields}.values(), amount
+    )

@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, product
 
 from service.admission.capacity import Capacity
+from service.admission.field import Field
 from service.admission.packing import pour
 from service.admission.query import RoleQuery, ShapeQuery
 from service.admission.scratch import Scratch, Share
@@ -40,7 +41,7 @@ def place_gang(
 ) -> tuple[Share, ...] | None:
     """Places for every member, or None. `caps`: GPUs by model that the queue may still take.
     Nodes in `avoided` are used only when there is no place without them."""
-    if not query.has_sums():
+    if not query.has_sums() or not all(role.may_seat_all() for role in query.roles):
         return None
     for left_out in (avoided, _NO_NODES) if avoided else (_NO_NODES,):
         scratch = Scratch(capacity.nodes, caps, left_out)
@@ -96,7 +97,7 @@ def _place_mixed(query: ShapeQuery, scratch: Scratch, rung: Rung | None) -> tupl
     for domain in sorted(domains):
         if rung is not None and not rung.allows(domain):
             continue
-        if not all(_may_hold(role, domain) for role in query.roles):
+        if not all(role.may_seat_all_in(domain) and _may_hold(role, domain) for role in query.roles):
             continue
         if _pack_mixed(query, domain, scratch):
             return tuple(scratch.shares)
@@ -116,17 +117,29 @@ def _is_within_caps(query: ShapeQuery, choice: tuple[int, ...], scratch: Scratch
 
 
 def _tightest_first(query: ShapeQuery, choice: tuple[int, ...], rung: Rung | None) -> Iterator[Domain]:
-    """Domains in which the sums suffice for each role, those with the least free first."""
+    """Domains that may hold each role, by sums and by GPUs of each node; those with the least free first."""
     (first, *others) = [
-        (role.whole, role.fields[position]) for role, position in zip(query.roles, choice, strict=True)
+        (role, role.fields[position]) for role, position in zip(query.roles, choice, strict=True)
     ]
-    need, field = first
-    for stock in field.with_room(need.gpus):
+    role, field = first
+    gpus = role.requests.gpus
+    if gpus and field.rooms.most_seats(gpus) < role.count:
+        return
+    for stock in field.rooms.with_room(role.whole.gpus):
         domain = stock.domain
-        if (rung is None or rung.allows(domain)) and stock.holds(need):
-            there = ((need, field.stocks.get(domain)) for need, field in others)
-            if all(other is not None and other.holds(need) for need, other in there):
-                yield domain
+        if (
+            (rung is None or rung.allows(domain))
+            and _may_hold_all(role, field, domain)
+            and all(_may_hold_all(role, field, domain) for role, field in others)
+        ):
+            yield domain
+
+
+def _may_hold_all(role: RoleQuery, field: Field, domain: Domain) -> bool:
+    stock, gpus = field.stocks.get(domain), role.requests.gpus
+    if stock is None or not stock.holds(role.whole):
+        return False
+    return not gpus or field.rooms.seats(gpus, domain) >= role.count
 
 
 def _ways(query: ShapeQuery) -> Iterator[tuple[bool, tuple[int, ...]]]:

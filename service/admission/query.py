@@ -63,6 +63,16 @@ class RoleQuery:
         length = self.slices.lengths.get(domain[0])
         return length is not None and domain[length - 1] != ""
 
+    def may_seat_all(self) -> bool:
+        """False: no domain has a seat for all members, by GPUs alone and node by node."""
+        gpus = self.requests.gpus
+        return not gpus or sum(field.rooms.most_seats(gpus) for field in self.fields) >= self.count
+
+    def may_seat_all_in(self, domain: Domain) -> bool:
+        """As `may_seat_all`, of one domain."""
+        gpus = self.requests.gpus
+        return not gpus or sum(field.rooms.seats(gpus, domain) for field in self.fields) >= self.count
+
     def sized(self, count: int) -> RoleQuery:
         return replace(self, count=count, whole=self.requests.times(count))
 
@@ -208,10 +218,9 @@ def _models_of(capacity: Fields, role: RoleShape, *, filter_: Filter, terms: Ter
     if filter_.models:
         return tuple(dict.fromkeys(terms.models(role) or filter_.models))
     memory: dict[str, int] = {}
-    for membership in capacity.field((filter_,)).members.values():
-        for kind in membership.state.kinds:
-            if kind.memory_mib >= filter_.min_memory_mib:
-                memory[kind.model] = max(memory.get(kind.model, 0), kind.memory_mib)
+    for (model, memory_mib), nodes in capacity.field((filter_,)).kinds.items():
+        if nodes and memory_mib >= filter_.min_memory_mib:
+            memory[model] = max(memory.get(model, 0), memory_mib)
     return tuple(sorted(memory, key=lambda model: (memory[model], model)))
 
 

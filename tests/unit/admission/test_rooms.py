@@ -1,0 +1,42 @@
+"""What a field says of its domains at once is what its nodes add up to."""
+
+from __future__ import annotations
+
+import random
+
+from service.admission.capacity import Capacity
+from service.admission.field import Field
+from service.admission.filters import Filter
+from service.admission.holds import Taken
+from tests.builders import configuration, node
+
+_NODES = [node(n, 8, labels={"rack": f"r{n % 5}"}) for n in range(1, 21)]
+
+
+def test_rooms_follow_what_is_taken_and_given_back() -> None:
+    capacity, rng = Capacity(configuration(_NODES, levels=("rack", "host"))), random.Random(5)
+    field = capacity.field([Filter(has_gpus=True, models=(), min_memory_mib=0, labels=())], "rack")
+    for _ in range(60):
+        state = capacity.nodes[rng.randrange(1, 21)]
+        if state.held and rng.random() < 0.5:
+            capacity.release(Taken(state.node.id, tuple(sorted(state.held)), 0, 0))
+        elif state.free:
+            devices = tuple(sorted(state.free)[: rng.randrange(1, 5)])
+            capacity.hold(Taken(state.node.id, devices, 0, 0))
+        _check(capacity, field)
+
+
+def _check(capacity: Capacity, field: Field) -> None:
+    free: dict[str, list[int]] = {}
+    for state in capacity.nodes.values():
+        free.setdefault(state.node.labels["rack"], []).append(len(state.free))
+    sums = {(1, rack): sum(of_rack) for rack, of_rack in free.items()}
+    assert field.rooms.most("gpus") == max(sums.values())
+    for gpus in (1, 3, 8):
+        seats = {(1, rack): sum(each // gpus for each in of_rack) for rack, of_rack in free.items()}
+        assert {domain: field.rooms.seats(gpus, domain) for domain in seats} == seats
+        assert field.rooms.most_seats(gpus) == max(seats.values())
+    for least in (0, 10, 20):
+        listed = [stock.domain for stock in field.rooms.with_room(least)]
+        assert sorted(listed) == sorted(domain for domain, gpus in sums.items() if gpus >= least)
+        assert [sums[1, str(domain[1])] for domain in listed] == sorted(sums[1, str(d[1])] for d in listed)
