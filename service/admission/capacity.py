@@ -6,12 +6,15 @@ and the World is left as it was.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 
 from service.admission.binding import Binding, find_binding
+from service.admission.differences import NodeChanges
 from service.admission.field import Field
 from service.admission.filters import Filter
+from service.admission.holders import Holders
 from service.admission.holds import Taken
+from service.admission.node_order import NodeOrder
 from service.admission.node_state import NodeState
 from service.admission.query import ShapeQuery, compile_query
 from service.admission.topology import domain_of, path_of
@@ -22,22 +25,15 @@ from service.domain.shape import Shape
 MAX_FIELDS = 2000
 
 
-def what_it_is(node: Node) -> tuple[object, ...]:
-    """What makes a node fit for a role, whatever its state."""
-    devices = tuple((device.index, device.model, device.memory_mib) for device in node.devices)
-    return node.name, node.pool_id, node.cpus_milli, node.memory_mib, node.labels, devices
-
-
 class Capacity:
     """Nodes of one configuration. `is_ideal`: as if everything were idle, up and healthy."""
 
     def __init__(self, configuration: Configuration, *, is_ideal: bool = False) -> None:
         self.pools: Mapping[int, Pool] = configuration.pools
-        nodes = sorted(configuration.nodes.values(), key=lambda node: path_of(node, self.pools))
-        self.nodes = {
-            node.id: NodeState(node, rank=rank, path=path_of(node, self.pools)[1], is_ideal=is_ideal)
-            for rank, node in enumerate(nodes)
-        }
+        self._is_ideal = is_ideal
+        nodes = sorted((path_of(node, self.pools), node.id) for node in configuration.nodes.values())
+        self._order = NodeOrder(path for path, _ in nodes)
+        self.nodes = {node_id: self._state(configuration.nodes[node_id]) for _, node_id in nodes}
         self._fields: dict[tuple[tuple[Filter, ...], str | None], Field] = {}
         self._queries: dict[int, ShapeQuery] = {}
         #: What a cycle has taken, and what it has lent of what is kept (True), to be undone backwards.
@@ -51,29 +47,53 @@ class Capacity:
         #: What bound shapes, and how much their fields had grown and shrunk then.
         self._bindings: dict[int, tuple[tuple[int, int], Binding]] = {}
 
-    def replace_nodes(self, configuration: Configuration) -> bool:
-        """Go on with other states of the same nodes; False, and nothing done, if nodes or pools
-        have come, gone, or changed what they are, so that another capacity must be made."""
-        if self.pools != configuration.pools or self.nodes.keys() != configuration.nodes.keys():
+    def follow(self, changes: NodeChanges, holders: Holders | None = None) -> bool:
+        """Go on with other nodes of the same pools; False, and the capacity is worth nothing, if another one
+        must be made: there is no number left for a node, or one whose GPUs any group may take that names no
+        model. `holders`: who holds what on nodes that are new here."""
+        kinds = self._kinds_by_any()
+        for node in (*changes.gone, *changes.rebuilt):
+            self._order.remove(path_of(self.nodes[node.id].node, self.pools))
+        if not all(self._order.add(path_of(node, self.pools)) for node in (*changes.rebuilt, *changes.new)):
             return False
-        changed = [node for node_id, node in configuration.nodes.items() if self.nodes[node_id].node != node]
-        if any(what_it_is(self.nodes[node.id].node) != what_it_is(node) for node in changed):
-            return False
-        for node in sorted(changed, key=lambda each: each.id):
-            self._replace(node)
-        return True
+        for node in changes.gone:
+            self._leave(self.nodes.pop(node.id))
+        for node in (*changes.states, *changes.rebuilt):
+            before, after = self.nodes[node.id], self._state(node)
+            after.hold_as(before)
+            self.nodes[node.id] = after
+            self._leave(before)
+            self._enter(after)
+        for node in changes.new:
+            state = self.nodes[node.id] = self._state(node)
+            for holder in holders.on_node(node.id) if holders is not None else ():
+                state.hold(holder.taken.devices, holder.taken.cpus_milli, holder.taken.memory_mib)
+            state.settle()
+            self._enter(state)
+        return kinds == self._kinds_by_any()
 
-    def _replace(self, node: Node) -> None:
-        before = self.nodes[node.id]
-        after = NodeState(node, rank=before.rank, path=before.path)
-        after.hold_as(before)
-        self.nodes[node.id] = after
-        for membership in before.memberships:
-            field, domain = membership.field, membership.stock.domain
-            field.remove(membership)
-            field.add(after, domain)
-            field.grown += 1
-            field.shrunk += 1
+    def _state(self, node: Node) -> NodeState:
+        path = path_of(node, self.pools)
+        return NodeState(node, rank=self._order.rank(path), path=path[1], is_ideal=self._is_ideal)
+
+    def _enter(self, state: NodeState) -> None:
+        for (_, level), field in self._fields.items():
+            domain = domain_of(state.node, self.pools, level)
+            if domain is not None and field.add(state, domain):
+                field.grown += 1
+
+    def _leave(self, state: NodeState) -> None:
+        for membership in state.memberships:
+            membership.field.remove(membership)
+            membership.field.shrunk += 1
+
+    def _kinds_by_any(self) -> dict[Filter, Set[tuple[str, int]]]:
+        """The kinds of GPUs of which roles choose that name no model."""
+        return {
+            filters[0]: {kind for kind, nodes in field.kinds.items() if nodes}
+            for (filters, _), field in self._fields.items()
+            if len(filters) == 1 and filters[0].has_gpus and not filters[0].models
+        }
 
     def field(self, filters: Iterable[Filter], level: str | None = None) -> Field:
         """The nodes that one of `filters` allows, by domain of `level`, made when first asked for."""

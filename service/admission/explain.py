@@ -123,18 +123,22 @@ class Explainer:
             memory.queue_classes.pop(queue_id, None)
             return _NO_CLASSES.by_shape
         known, gate = memory.queue_classes.get(queue_id, _NO_CLASSES), memory.gates.of(queue_id)
+        is_unsure = known is _NO_CLASSES or queue_id in memory.unsure
         again = {*changed, *gate.changed, *forced, *known.forced}
+        if is_unsure:
+            again.update(self._world.backlog.shapes_in[queue_id])
         by_shape = known.by_shape
-        if again or known is _NO_CLASSES:
+        if again:
             by_shape = self._renewed(queue_id, known.by_shape, again=again, forced=forced)
-        if known is _NO_CLASSES or by_shape is not known.by_shape or known.ground != (forced, revision):
+        if is_unsure or by_shape is not known.by_shape or known.ground != (forced, revision):
             never = known.never
-            if by_shape.keys() != known.by_shape.keys():
+            if is_unsure or by_shape.keys() != known.by_shape.keys():
                 never = self._never_numbers(queue_id, by_shape)
             numbers = {**never, **self._quota_numbers(queue_id, forced)}
             known = ClassesMemo(by_shape, forced, revision, never, numbers)
             memory.queue_classes[queue_id] = known
         gate.changed.clear()
+        memory.unsure.discard(queue_id)
         self._parts.append(known.numbers)
         return by_shape
 

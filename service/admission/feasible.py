@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from service.admission.capacity import Capacity
+from service.admission.differences import NodeChanges
 from service.admission.placement import place_gang, place_members
 from service.admission.query import ShapeQuery
 from service.admission.quota import ceilings, exceeded_models, is_within_ceilings
@@ -15,13 +16,22 @@ from service.domain.shape import Shape
 
 
 class Feasibility:
-    """Answers for one set of nodes, whatever their states, each found once. With no node registered
-    everything counts as feasible: nothing is known about the nodes that will come."""
+    """Answers for nodes whatever their states, each found once for the nodes that decide it. With no node
+    registered everything counts as feasible: nothing is known about the nodes that will come."""
 
     def __init__(self, configuration: Configuration) -> None:
         self._configuration = configuration
         self._capacity: Capacity | None = None
-        self._answers: dict[tuple[int, frozenset[tuple[str, int]]], bool] = {}
+        #: And how much the shape's fields had shrunk or grown then.
+        self._answers: dict[tuple[int, frozenset[tuple[str, int]]], tuple[bool, tuple[int, int]]] = {}
+
+    def follow(self, configuration: Configuration, changes: NodeChanges) -> bool:
+        """Go on with other nodes of the same pools; False, and nothing here is good any more, if that cannot
+        be."""
+        self._configuration = configuration
+        if self._capacity is None or changes.is_of_states_alone:
+            return True
+        return self._capacity.follow(changes._replace(states=()))
 
     def query(self, shape_id: int, shape: Shape) -> ShapeQuery:
         """The shape on idle, healthy nodes."""
@@ -48,13 +58,17 @@ class Feasibility:
         if not self._configuration.nodes:
             return True
         key = (shape_id, frozenset(caps.items()))
-        if key not in self._answers:
-            capacity, query = self._ideal(), self.query(shape_id, shape)
-            if shape.is_gang:
-                self._answers[key] = place_gang(capacity, query, caps=caps) is not None
-            else:
-                self._answers[key] = bool(place_members(capacity, query, caps=caps, want=1))
-        return self._answers[key]
+        query = self.query(shape_id, shape)
+        known = self._answers.get(key)
+        stamp = query.grown(), query.shrunk()
+        if known is None or known[1] != stamp:
+            known = self._answers[key] = self._find(shape, query, caps), stamp
+        return known[0]
+
+    def _find(self, shape: Shape, query: ShapeQuery, caps: Mapping[str, int]) -> bool:
+        if shape.is_gang:
+            return place_gang(self._ideal(), query, caps=caps) is not None
+        return bool(place_members(self._ideal(), query, caps=caps, want=1))
 
     def _ideal(self) -> Capacity:
         if self._capacity is None:

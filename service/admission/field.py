@@ -42,6 +42,7 @@ class Stock:
         "held_back_gpus",
         "held_back_memory_mib",
         "memory_mib",
+        "nodes",
         "unhealthy_gpus",
     )
 
@@ -51,6 +52,8 @@ class Stock:
         self.gpus = self.cpus_milli = self.memory_mib = 0
         self.held_back_gpus = self.held_back_cpus_milli = self.held_back_memory_mib = 0
         self.unhealthy_gpus = 0
+        #: How many, whatever their state.
+        self.nodes = 0
 
     def holds(self, need: Resources) -> bool:
         """Whether the sums suffice: a necessary condition, and a quick one."""
@@ -164,12 +167,12 @@ class Field:
         self._largest: dict[str, int] = {}
         self._inner: dict[tuple[int | str, ...], list[Stock]] = {}
 
-    def add(self, state: NodeState, domain: Domain) -> None:
+    def add(self, state: NodeState, domain: Domain) -> bool:
         """Take the node in if a filter allows it."""
         allowing = [each for each in self.filters if each.allows(state.node, self.pools)]
         eligible = frozenset().union(*(each.devices_of(state.kinds) for each in allowing))
         if not eligible and all(each.has_gpus for each in allowing):
-            return
+            return False
         stock = self.stocks.get(domain)
         if stock is None:
             stock = self.stocks[domain] = Stock(domain)
@@ -184,16 +187,29 @@ class Field:
         for kind in state.kinds:
             self.kinds[kind.model, kind.memory_mib] += 1
         self._largest.clear()
+        stock.nodes += 1
+        return True
 
     def remove(self, membership: Membership) -> None:
-        """Let a node go whose state is about to be replaced."""
+        """Let a node go, or one whose state is about to be replaced."""
         membership.leave()
-        node_id = membership.state.node.id
+        node_id, stock = membership.state.node.id, membership.stock
+        stock.nodes -= 1
+        if not stock.nodes:
+            self._forget(stock)
         for kind in membership.state.kinds:
             self.kinds[kind.model, kind.memory_mib] -= 1
         self._largest.clear()
         del self.members[node_id]
         self.unavailable.pop(node_id, None)
+
+    def _forget(self, stock: Stock) -> None:
+        del self.stocks[stock.domain]
+        for length in range(1, len(stock.domain) + 1):
+            outer = stock.domain[:length]
+            self._inner[outer].remove(stock)
+            if not self._inner[outer]:
+                del self._inner[outer]
 
     def largest(self, amount: str) -> int:
         """The most that any one node has, whatever is held there and whatever its state."""

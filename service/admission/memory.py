@@ -10,6 +10,7 @@ from operator import is_
 from typing import NamedTuple
 
 from service.admission.backlog import ClassId
+from service.admission.differences import NodeChanges
 from service.admission.gates import Gates
 from service.admission.plan import Blocker, QueueVerdict
 from service.admission.quota import Exceeded
@@ -63,8 +64,7 @@ class ShapeMemo(NamedTuple):
 
 
 class Memory:
-    """Equal verdicts are one object from cycle to cycle, so that comparing them costs nothing.
-    It ends with its configuration."""
+    """Equal verdicts are one object from cycle to cycle, so that comparing them costs nothing."""
 
     def __init__(self) -> None:
         self.queues: dict[int, QueueMemo] = {}
@@ -80,9 +80,25 @@ class Memory:
         self.flavors: dict[int, tuple[int, frozenset[str]]] = {}
         #: Classes of which no claim can be dated, and on what that rests.
         self.undated: dict[ClassId, tuple[int, int]] = {}
+        #: Queues of which no class's verdict is sure, whatever is told of its shape and of quota.
+        self.unsure: set[int] = set()
         self._verdicts: dict[int, Verdict] = {}
         self._parts: list[Numbers] = []
         self._numbers: dict[str, int] = {}
+
+    def on_other_nodes(self, changes: NodeChanges) -> Memory:
+        """What of it stands where the fields, quotas and queues are the same and these nodes are not: fields
+        count for themselves how their nodes changed."""
+        memory = Memory()
+        memory.queues, memory.queue_classes = self.queues, self.queue_classes
+        memory.shapes, memory.shown, memory._verdicts = self.shapes, self.shown, self._verdicts
+        memory.gates, memory.flavors = self.gates, self.flavors
+        memory._parts, memory._numbers = self._parts, self._numbers
+        if changes.is_of_states_alone:
+            memory.never, memory.classes, memory.unsure = self.never, self.classes, self.unsure
+        else:
+            memory.unsure = set(self.queue_classes)
+        return memory
 
     def same_shape(self, shape_id: int, verdict: Verdict) -> Verdict:
         """The object that stood for an equal verdict of the shape in an earlier cycle."""

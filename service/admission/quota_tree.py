@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from service.admission import shares
+from service.admission.differences import NodeChanges
 from service.admission.plan import Shares
 from service.admission.quota_nodes import QuotaNode, build_nodes
 from service.admission.world import Configuration
@@ -58,6 +59,10 @@ class QuotaTree:
     def capacity(self) -> Mapping[str, int]:
         """Devices of the cluster by model: what is shared where no quota says more."""
         return shares.capacity_of(self._configuration)
+
+    def has_devices_of(self, configuration: Configuration, changes: NodeChanges) -> bool:
+        """Whether what is shared stays what it is with nodes that changed so."""
+        return changes.is_of_states_alone or self.capacity == shares.capacity_of(configuration)
 
     def charge(self, queue_id: int, usage: Mapping[str, int]) -> None:
         """The queue holds so much more. Of a queue that the configuration does not know: nothing."""

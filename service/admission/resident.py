@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 
 from service.admission.backlog import Backlog
 from service.admission.capacity import Capacity
+from service.admission.differences import NodeChanges, has_same_queues, node_changes
 from service.admission.feasible import Feasibility
 from service.admission.holders import Holders
 from service.admission.holds import Taken, taken_by
@@ -217,20 +218,37 @@ class World:
     __hash__ = None  # type: ignore[assignment]
 
     def _configure(self, configuration: Configuration) -> None:
-        self.configuration = configuration
-        self.own_use = OwnUse(configuration, self.running.values())
-        self.memory = Memory()
-        self.quota = QuotaTree(configuration, self.used)
+        """Of what was found out the part that the difference does not touch goes on to be good."""
+        before, self.configuration = self.configuration, configuration
+        nodes = node_changes(before.nodes, configuration.nodes)
+        is_same_tree = has_same_queues(before, configuration)
+        is_followed = self._follow_nodes(before, nodes)
+        if not is_same_tree:
+            self.own_use = OwnUse(configuration, self.running.values())
+        if not is_same_tree or not self.quota.has_devices_of(configuration, nodes):
+            self.quota = QuotaTree(configuration, self.used)
+            self.memory = Memory()
+        elif is_followed:
+            self.memory = self.memory.on_other_nodes(nodes)
         for unit in self.running.values():
             if unit.dropping and unit.evicting_until is None:
                 self.leaving[unit.id] = self._leaving_part(unit)
-        if not self._has_new_terms and self.capacity.replace_nodes(configuration):
+        if is_followed:
             return
         self._has_new_terms = False
+        self.memory = Memory()
         self.capacity = Capacity(configuration)
         self.feasibility = Feasibility(configuration)
         for unit in self.running.values():
             self._hold(unit)
+
+    def _follow_nodes(self, before: Configuration, nodes: NodeChanges) -> bool:
+        """Whether capacity and feasibility go on with these nodes; if not, others must be made."""
+        after = self.configuration
+        if self._has_new_terms or before.pools != after.pools or not before.nodes or not after.nodes:
+            return False
+        is_followed = self.capacity.follow(nodes, self.holders)
+        return is_followed and self.feasibility.follow(after, nodes)
 
     def _set_terms(self, queues: Mapping[int, Queue]) -> None:
         """Give what waits and what runs the shapes that the queues' terms make of them."""

@@ -66,18 +66,19 @@ class Rooms:
     def _settle(self) -> None:
         if not self.moved:
             return
-        for stock in self.moved:
-            self._list(stock)
+        for domain in {stock.domain for stock in self.moved}:
+            stock = self._stocks.get(domain)
+            self._list(domain, None if stock is None else (stock.gpus, stock.cpus_milli, domain))
             for gpus, seats in self._seats.items():
-                seats[stock.domain] = stock.seats(gpus)
+                seats[domain] = 0 if stock is None else stock.seats(gpus)
         self._most.clear()
         self.moved.clear()
 
-    def _list(self, stock: Stock) -> None:
-        before, after = self._listed.get(stock.domain), (stock.gpus, stock.cpus_milli, stock.domain)
-        if before == after:
-            return
-        if before is not None:
+    def _list(self, domain: Domain, after: _Room | None) -> None:
+        before = self._listed.pop(domain, None)
+        if before is not None and before != after:
             del self._rooms[bisect_left(self._rooms, before)]
-        insort(self._rooms, after)
-        self._listed[stock.domain] = after
+        if after is not None:
+            self._listed[domain] = after
+            if before != after:
+                insort(self._rooms, after)

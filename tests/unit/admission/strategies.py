@@ -40,6 +40,21 @@ def states(draw: st.DrawFn, base: Node) -> Node:
 
 
 @st.composite
+def later(draw: st.DrawFn, base: Node) -> Node:
+    """The same machine as it was, in another state, or with other labels."""
+    what = draw(st.sampled_from(("same", "same", "state", "labels")))
+    if what == "state":
+        return draw(states(base))
+    if what == "labels":
+        labels = {
+            "rack": draw(st.sampled_from(("r1", "r2", "r3"))),
+            "zone": draw(st.sampled_from(("z1", "z2"))),
+        }
+        return replace(base, labels={**base.labels, **labels})
+    return base
+
+
+@st.composite
 def queues(draw: st.DrawFn, queue_id: int, cohort_count: int = 0) -> Queue:
     amounts = st.fixed_dictionaries({model: st.integers(0, 8) for model in MODELS})
     some = st.dictionaries(st.sampled_from(MODELS), st.integers(0, 4), max_size=2)
@@ -136,13 +151,16 @@ def configurations(draw: st.DrawFn, version: int = 1) -> Configuration:
 
 @st.composite
 def reconfigured(draw: st.DrawFn, before: Configuration, version: int) -> Configuration:
-    """A later configuration: nodes in other states, one that came, one that went, other queues."""
-    machines = {node_id: draw(states(machine)) for node_id, machine in before.nodes.items()}
+    """A later configuration: nodes in other states, with other labels, one that came, some that went, other
+    queues."""
+    machines = {node_id: draw(later(machine)) for node_id, machine in before.nodes.items()}
+    if draw(st.integers(0, 3)) == 0:
+        machines.pop(draw(st.integers(1, 5)), None)
     if draw(st.integers(0, 3)) == 0:
         new_id = draw(st.integers(1, 5))
         machines[new_id] = draw(nodes(new_id))
     members, cohorts = list(before.queues.values()), list(before.cohorts.values())
-    if draw(st.booleans()):
+    if draw(st.integers(0, 3)) == 0:
         members, cohorts = draw(trees())
     return configuration(
         machines.values(),

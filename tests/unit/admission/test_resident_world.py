@@ -9,10 +9,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from service.admission.cycle import plan_cycle
+from service.admission.plan import Plan
 from service.admission.resident import World
-from service.admission.world import Changes, Configuration, Freed, PendingUnit, RunningUnit
+from service.admission.world import Changes, Configuration, Freed, Node, PendingUnit, RunningUnit
+from service.domain.reasons import Code
 from service.domain.shape import Shape
-from tests.builders import Site, after, gang, independent, node, queue, role, site, submitted
+from tests.builders import Site, after, configuration, gang, independent, node, queue, role, site, submitted
 from tests.unit.admission.strategies import configurations, groups, reconfigured
 
 
@@ -145,7 +147,7 @@ class AnyChanges(RuleBasedStateMachine):
 
 # Shrinking a run of many steps takes minutes and helps little: the steps are printed.
 AnyChanges.TestCase.settings = settings(
-    max_examples=40, stateful_step_count=20, phases=(Phase.explicit, Phase.generate)
+    max_examples=80, stateful_step_count=20, phases=(Phase.explicit, Phase.generate)
 )
 TestAnyChanges = AnyChanges.TestCase
 
@@ -217,3 +219,92 @@ def test_time_limits_run_from_the_admission() -> None:
     at.cycle(5)
     (unit,) = at.world.running.values()
     assert unit.time_limit_at == after(65)
+
+
+_TWO_RACKS = [node(number, 2, labels={"rack": f"r{number}"}) for number in (1, 2)]
+
+
+def _blocked() -> Site:
+    """One group runs in each rack; one that needs four GPUs in one rack waits."""
+    at = site(
+        _TWO_RACKS,
+        [queue()],
+        gang(1, role(1, 2)),
+        gang(2, role(1, 2)),
+        gang(3, role(2, 2), required="rack"),
+        levels=("rack", "host"),
+    )
+    at.cycle()
+    at.cycle()
+    return at
+
+
+def _configured(at: Site, *nodes: Node) -> Plan:
+    config = configuration(
+        nodes, [queue()], levels=("rack", "host"), version=at.world.configuration.version + 1
+    )
+    at.world.apply(Changes(configuration=config))
+    plan = plan_cycle(at.world, after(1))
+    fresh = World.empty()
+    fresh.apply(
+        Changes(
+            configuration=config,
+            shapes=at.world.shapes,
+            pending=at.world.pending,
+            running=at.world.running,
+        )
+    )
+    assert at.world == fresh
+    assert plan == plan_cycle(fresh, after(1))
+    return plan
+
+
+def test_a_node_in_another_state_leaves_what_was_found_out() -> None:
+    at = _blocked()
+    capacity, feasibility, quota = at.world.capacity, at.world.feasibility, at.world.quota
+    before = plan_cycle(at.world, after(1)).queues[1]
+    assert _configured(at, *_TWO_RACKS).queues[1] is before
+    _configured(at, replace(_TWO_RACKS[0], is_ready=False), _TWO_RACKS[1])
+    assert (at.world.capacity, at.world.feasibility, at.world.quota) == (capacity, feasibility, quota)
+
+
+def test_nodes_that_come_go_and_move_are_followed() -> None:
+    at = _blocked()
+    capacity = at.world.capacity
+    # Both racks become one: what could never fit waits for room.
+    (verdict,) = (
+        _configured(at, _TWO_RACKS[0], replace(_TWO_RACKS[1], labels={"host": "n2", "rack": "r1"}))
+        .queues[1]
+        .verdicts
+    )
+    assert [blocker.code for blocker in verdict] == [Code.INSUFFICIENT_GPUS]
+    # Two machines come, and there is a place.
+    new = [node(number, 2, labels={"rack": "r3"}) for number in (3, 4)]
+    plan = _configured(at, *_TWO_RACKS, *new)
+    assert {place.node_id for place in plan.admissions[0].places} == {3, 4}
+    # One of them goes again, and with it what runs there is no longer free when it ends.
+    assert _configured(at, *_TWO_RACKS, new[0]).admissions == ()
+    assert at.world.capacity is capacity
+
+
+def test_a_node_that_comes_back_holds_what_runs_there() -> None:
+    at = _blocked()
+    _configured(at, _TWO_RACKS[0])
+    _configured(at, *_TWO_RACKS)
+    assert at.world.snapshot().free[2][0] == frozenset()
+
+
+def test_a_model_that_nobody_knew_is_there_for_who_takes_any() -> None:
+    at = site([node(1, 1)], [queue()], gang(1, role(1, 2)), levels=("rack", "host"))
+    assert not at.cycle().admissions
+    (admission,) = _configured(at, node(1, 1), node(2, 2, model="my")).admissions
+    assert admission.places[0].node_id == 2
+
+
+def test_numbers_of_nodes_run_out_and_are_given_anew() -> None:
+    at = site([node(1, 1), node(2, 1)], [queue()], gang(1, role(30, 1)), levels=("rack", "host"))
+    machines = [node(1, 1, labels={"rack": "r"}), node(100, 1, labels={"rack": "r"})]
+    for number in range(99, 70, -1):
+        machines.append(node(number, 1, labels={"rack": "r"}))
+        _configured(at, *machines)
+    assert len(at.world.capacity.nodes) == 31

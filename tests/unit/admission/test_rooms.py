@@ -8,6 +8,7 @@ from service.admission.capacity import Capacity
 from service.admission.field import Field
 from service.admission.filters import Filter
 from service.admission.holds import Taken
+from service.admission.topology import Domain
 from tests.builders import configuration, node
 
 _NODES = [node(n, 8, labels={"rack": f"r{n % 5}"}) for n in range(1, 21)]
@@ -30,7 +31,7 @@ def _check(capacity: Capacity, field: Field) -> None:
     free: dict[str, list[int]] = {}
     for state in capacity.nodes.values():
         free.setdefault(state.node.labels["rack"], []).append(len(state.free))
-    sums = {(1, rack): sum(of_rack) for rack, of_rack in free.items()}
+    sums: dict[Domain, int] = {(1, rack): sum(of_rack) for rack, of_rack in free.items()}
     assert field.rooms.most("gpus") == max(sums.values())
     for gpus in (1, 3, 8):
         seats = {(1, rack): sum(each // gpus for each in of_rack) for rack, of_rack in free.items()}
@@ -39,4 +40,4 @@ def _check(capacity: Capacity, field: Field) -> None:
     for least in (0, 10, 20):
         listed = [stock.domain for stock in field.rooms.with_room(least)]
         assert sorted(listed) == sorted(domain for domain, gpus in sums.items() if gpus >= least)
-        assert [sums[1, str(domain[1])] for domain in listed] == sorted(sums[1, str(d[1])] for d in listed)
+        assert [sums[domain] for domain in listed] == sorted(sums[domain] for domain in listed)
