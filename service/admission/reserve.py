@@ -200,18 +200,22 @@ class Reserver:
                 continue
             if row.shape_id not in self._fitter.misses or not self._lacks_places_alone(row):
                 continue
-            found = self._search(row, is_endless=True)
-            if found is not None:
-                places, due_at = found
-                self._make(
-                    Claim(
-                        unit_id=row.id,
-                        cause=ClaimCause.GUARD,
-                        made_at=self._now,
-                        due_at=due_at,
-                        places=places,
-                    )
-                )
+            self._keep_for_guard(row)
+
+    def _keep_for_guard(self, row: PendingUnit) -> None:
+        """Beside what is kept for others; if there is no such set, heads that come behind it give theirs up:
+        else one after the other would, each with a date, and it would wait for ever."""
+        behind = [claim for claim in self._claims if self._is_behind(row, claim)]
+        found = self._search(row, is_endless=True)
+        if found is None and behind:
+            found = self._search(row, is_endless=True, behind=behind)
+        if found is not None:
+            places, due_at = found
+            claim = Claim(
+                unit_id=row.id, cause=ClaimCause.GUARD, made_at=self._now, due_at=due_at, places=places
+            )
+            self._make(claim)
+            self._go_before(behind, claim)
 
     def _guard_claim(self, claim: Claim) -> None:
         """From now on only who comes before it in its queue goes before it."""
@@ -247,7 +251,7 @@ class Reserver:
         claim = Claim(unit_id=row.id, cause=ClaimCause.HEAD, made_at=self._now, due_at=due_at, places=places)
         if self._make_room(claim, behind):
             self._make(claim)
-            self.date_anew_behind(other.unit_id for other in behind if _share_devices(claim, other))
+            self._go_before(behind, claim)
 
     def _preempt(self, row: PendingUnit, behind: list[Claim]) -> bool:
         """Beside the claims of others, but on those that it goes before, which are dated anew behind it."""
@@ -263,8 +267,16 @@ class Reserver:
             self._count(before, -1)
         self._claims.make(preemption.claim)
         self._fitter.limits.charge(row, preemption.usage)
-        self.date_anew_behind(other.unit_id for other in behind if _share_devices(preemption.claim, other))
+        self._go_before(behind, preemption.claim)
         return True
+
+    def _go_before(self, behind: Iterable[Claim], claim: Claim) -> None:
+        """Heads that lose places to the claim get others. Without others they have none: when these are free
+        again is not known before the claimant runs."""
+        for other in behind:
+            theirs = self._claims.find(other.unit_id)
+            if theirs is not None and _share_devices(claim, theirs):
+                self.date_anew(theirs, self._world.pending[theirs.unit_id], Dated(None))
 
     def date_anew_behind(self, unit_ids: Iterable[int]) -> None:
         """Claims on whose places somebody sits now who went first."""
@@ -340,6 +352,13 @@ class Reserver:
     def _is_before(self, row: PendingUnit, claim: Claim) -> bool:
         return claim.cause is ClaimCause.HEAD and self.precedence.goes_before(row, claim)
 
+    def _is_behind(self, row: PendingUnit, claim: Claim) -> bool:
+        """Whether the claim is of a head whose guard has not run out, and which does not come before the row
+        in its own queue."""
+        other = self._world.pending[claim.unit_id]
+        is_before = other.queue_id == row.queue_id and _order(other) < _order(row)
+        return claim.cause is ClaimCause.HEAD and not is_before
+
     def _note_undated(self, row: PendingUnit, query: ShapeQuery) -> None:
         """Not asked again before somebody without a bound has ended, or claims have changed."""
         class_id = row.queue_id, row.shape_id
@@ -352,8 +371,7 @@ class Reserver:
         return self._world.holders.endless_ended, self._world.claims_revision
 
     def _rank(self, claim: Claim) -> tuple[int, datetime, int]:
-        row = self._world.pending[claim.unit_id]
-        return -row.priority, row.submitted_at, row.id
+        return _order(self._world.pending[claim.unit_id])
 
     # ------------------------------------------------------------------ how many claims there are
     def _has_slot(self, queue_id: int, query: ShapeQuery) -> bool:
@@ -388,6 +406,10 @@ class Reserver:
                 root, above = ("cohort", above), cohorts[above].parent_id
             self._roots[queue_id] = root
         return self._roots[queue_id]
+
+
+def _order(row: PendingUnit) -> tuple[int, datetime, int]:
+    return -row.priority, row.submitted_at, row.id
 
 
 def _share_devices(one: Claim, other: Claim) -> bool:

@@ -96,8 +96,9 @@ class Books:
     def units(self) -> list[Map]:
         """Every unit row, with its group's name and the member indexes that it covers."""
         rows = self.rows(
-            "SELECT u.*, g.name AS group, g.queue_id, g.scheduling, q.name AS queue FROM units u"
-            " JOIN groups g ON g.id = u.group_id JOIN queues q ON q.id = g.queue_id ORDER BY u.id"
+            "SELECT u.*, g.name AS group, g.queue_id, g.scheduling, g.not_before_at, q.name AS queue"
+            " FROM units u JOIN groups g ON g.id = u.group_id JOIN queues q ON q.id = g.queue_id"
+            " ORDER BY u.id"
         )
         return [row | {"index": index_of(row["id"])} for row in rows]
 

@@ -156,7 +156,9 @@ def _are_explained(stage: Stage, queue_id: int, rows: list[Map]) -> None:
     verdicts = {waiting.unit_id: waiting for waiting in published.order()}
     for row in rows:
         waiting = verdicts.get(row["id"])
-        has_own_reason = row["is_held"] or row["backoff_until"] or row["open_dependencies"]
+        has_own_reason = (
+            row["is_held"] or row["backoff_until"] or row["open_dependencies"] or row["not_before_at"]
+        )
         # What came back to the queue in the pass after the cycle is not in the order yet.
         is_explained = waiting is not None and bool(published.verdicts[waiting.verdict])
         assert is_explained or has_own_reason, f"{row['group']} has no verdict"
