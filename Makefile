@@ -85,6 +85,11 @@ migrate: $(STAMP) ## Bring the database of MUSTER_DATABASE_URL to the newest sch
 bench: $(STAMP) ## Measure, store and compare with the limits (BENCH_ARGS='cycle --scale 0.2' to choose)
 	@$(PY) -m bench $(BENCH_ARGS)
 
+.PHONY: plots
+plots: $(STAMP) ## Draw the pictures of the stored benchmarks (installs what draws them)
+	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/plots.txt
+	@$(PY) -m bench.charts
+
 .PHONY: requirements
 requirements: $(STAMP) ## Pin requirements/*.txt anew from pyproject.toml
 	@sh scripts/pin_requirements.sh $(PY)

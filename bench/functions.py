@@ -29,7 +29,9 @@ class Functions:
             self._profile.disable()
 
     def parts(self, kind: str, *, shown: int = _SHOWN) -> list[Figure]:
-        """The functions with the largest shares, in their order."""
+        """The functions with the largest shares, in their order; none if nothing was watched."""
+        if not self._profile.getstats():
+            return []
         stats = pstats.Stats(self._profile).stats  # type: ignore[attr-defined]
         whole = sum(own for _, _, own, _, _ in stats.values()) or 1.0
         largest = sorted(stats.items(), key=lambda entry: -entry[1][2])[:shown]

@@ -15,7 +15,7 @@ _HEAD = """\
 `make bench` measures, writes `bench/results/NAME.json` and this page from them, and ends with an error
 if a limit is not kept. `python -m bench NAME ...` runs some, `--scale 0.1` for a tenth of the time,
 `--dry` without storing anything. It takes a few minutes, uses servers of its own on unix sockets and
-127.0.0.1, and leaves nothing running.
+127.0.0.1, and leaves nothing running. Pictures are drawn from the stored results by `make plots`.
 
 ## How to read the figures
 
@@ -61,6 +61,9 @@ def _section(stored: Stored) -> Iterator[str]:
     yield "|---|---:|---:|---|"
     yield from (_row(figure) for figure in result.figures)
     yield ""
+    if result.charts:
+        titles = "; ".join(chart.title for chart in result.charts)
+        yield f"![{titles}](results/{result.name}.svg)\n"
     if result.parts:
         yield "Where the time goes:\n"
         yield "| part | value |"

@@ -30,9 +30,28 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.at_least is None else self.value >= self.at_least
 
 
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """Values against what they are measured over, both above 0."""
+
+    name: str
+    points: list[tuple[float, float]]
+
+
+class Chart(msgspec.Struct, frozen=True, kw_only=True):
+    """A picture of some lines; `at_most`, in `unit`, is the limit of those that `limit_of` says."""
+
+    title: str
+    x_label: str
+    y_label: str
+    unit: str
+    lines: list[Line]
+    at_most: float | None = None
+    limit_of: str = ""
+
+
 class Result(msgspec.Struct, frozen=True, kw_only=True):
     """One run of one benchmark. `parts` says where the time goes, in the order in which it is spent;
-    `limit` in words, what keeps it from being shorter."""
+    `limit` in words, what keeps it from being shorter. `charts` are drawn beside the file."""
 
     name: str
     title: str
@@ -41,6 +60,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     figures: list[Figure]
     parts: list[Figure] = []
     limit: str = ""
+    charts: list[Chart] = []
 
 
 class Stored(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,11 +13,13 @@ trap 'rm -rf "$tools"' EXIT
 pin() {
     output=$1
     shift
-    "$tools/venv/bin/uv" pip compile pyproject.toml --quiet --universal --python-version 3.11 \
+    "$tools/venv/bin/uv" pip compile --quiet --universal --python-version 3.11 \
         --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
         --output-file "$output" "$@"
 }
 
-pin requirements/base.txt "$@"
+pin requirements/base.txt pyproject.toml "$@"
 # A hash-checked install takes one list, so the second holds all of the first at the same versions.
-pin requirements/dev.txt --constraint requirements/base.txt --all-extras --group dev "$@"
+pin requirements/dev.txt pyproject.toml --constraint requirements/base.txt --all-extras --group dev "$@"
+# Beside the second, at its versions: no more than pictures need.
+pin requirements/plots.txt --constraint requirements/dev.txt --group plots "$@"
