@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from math import inf
 
 from service.admission.entitlement import Claimant
 from service.admission.field import Field
-from service.admission.holds import taken_by
+from service.admission.holds import Taken, taken_by
 from service.admission.policy import Policy
 from service.admission.price import price_of
 from service.admission.query import NO_MODEL, ShapeQuery
@@ -26,6 +27,19 @@ _DAY = timedelta(days=1)
 _ABOVE_ALL = 1 << 90
 
 
+@dataclass(slots=True)
+class Source:
+    """What some units hold together, by node, and by quota resource."""
+
+    nodes: dict[int, list[Taken]] = field(default_factory=dict)
+    usage: Counter[str] = field(default_factory=Counter)
+
+    def add(self, unit: RunningUnit, taken: Iterable[Taken]) -> None:
+        self.usage.update(unit.usage)
+        for each in taken:
+            self.nodes.setdefault(each.node_id, []).append(each)
+
+
 class Candidates:
     """Of one cycle. What was chosen is told by `forget` and is no candidate any more."""
 
@@ -39,6 +53,7 @@ class Candidates:
         self._spared: dict[int, frozenset[int]] = {}
         self._lowest: dict[int, float] = {}
         self._by_root: dict[int, list[int]] | None = None
+        self._held: dict[tuple[int, float], Source] = {}
 
     def forget(self, units: Iterable[RunningUnit]) -> None:
         self._chosen.update(unit.id for unit in units)
@@ -54,6 +69,33 @@ class Candidates:
         if queue is None or row.has_never_run:
             return False
         return next(self._sources(queue, row.priority), None) is not None
+
+    def sources(self, row: PendingUnit) -> list[Source]:
+        """What those hold together of whom the row might take something."""
+        own = self.own_source(row)
+        return [*([] if own is None else [own]), *self.other_sources(row)]
+
+    def own_source(self, row: PendingUnit) -> Source | None:
+        """Of its own queue."""
+        queue = self._world.configuration.queues[row.queue_id]
+        is_any = row.queue_id in self._sources(queue, row.priority)
+        return self._source(row.queue_id, row.priority) if is_any else None
+
+    def other_sources(self, row: PendingUnit) -> list[Source]:
+        queue = self._world.configuration.queues[row.queue_id]
+        below = row.priority if queue.policy.reclaim is Reclaim.LOWER_PRIORITY else inf
+        sources = self._sources(queue, row.priority)
+        return [self._source(each, below) for each in sources if each != row.queue_id]
+
+    def _source(self, queue_id: int, below: float) -> Source:
+        """What units of the queue hold that may be preempted and have a lower priority."""
+        known = self._held.get((queue_id, below))
+        if known is None:
+            known = self._held[queue_id, below] = Source()
+            for unit in self._world.running_in[queue_id].values():
+                if self._is_open(unit) and unit.priority < below:
+                    known.add(unit, self._world.holders.taken[unit.id])
+        return known
 
     def claimant(self, row: PendingUnit, usage: Mapping[str, int]) -> Claimant:
         queue = self._world.configuration.queues[row.queue_id]
@@ -73,9 +115,9 @@ class Candidates:
         it could use, or quota. Unless `is_whole`, elastic ones with a surplus give up no more than that."""
         tree, usage, queue_id = self._world.quota, claimant.usage, claimant.row.queue_id
         fields = [
-            field
+            each
             for role in query.roles
-            for model, field in zip(role.models, role.fields, strict=True)
+            for model, each in zip(role.models, role.fields, strict=True)
             if model == NO_MODEL or usage.get(model)
         ]
         short = [
@@ -183,8 +225,8 @@ class Candidates:
 def _is_on(candidate: Candidate, fields: Iterable[Field]) -> bool:
     """Whether it holds something on a node that one of the fields allows."""
     return any(
-        (membership := field.members.get(taken.node_id)) is not None
+        (membership := each.members.get(taken.node_id)) is not None
         and (not membership.eligible or not membership.eligible.isdisjoint(taken.devices))
-        for field in fields
+        for each in fields
         for taken in candidate.frees
     )

@@ -13,6 +13,7 @@ from service.admission.kept import is_entitled, kept_of
 from service.admission.plan import Admission
 from service.admission.resident import World
 from service.domain.claim import Claim, ClaimCause
+from service.domain.node import Place
 from service.domain.preemption import WasteCause
 
 
@@ -30,6 +31,7 @@ class ClaimBook:
         #: Counts what is made, dated and ended.
         self.changes = 0
         self._wasted: dict[int, WasteCause] = {}
+        self._rests: dict[int, tuple[tuple[Place, ...], tuple[Taken, ...], tuple[Taken, ...]]] = {}
         for unit_id, claim in world.claims.items():
             if unit_id not in without and not self._is_kept(claim):
                 waits = unit_id in world.pending
@@ -59,6 +61,10 @@ class ClaimBook:
 
     def find(self, unit_id: int) -> Claim | None:
         return self._claims.get(unit_id)
+
+    def kept_of(self, *unit_ids: int) -> list[Taken]:
+        """What is kept now for these."""
+        return [taken for unit_id in unit_ids for taken in self._taken.get(unit_id, ())]
 
     def make(self, claim: Claim) -> None:
         """In place of the one that the unit may have. What is free of its places is taken at once; of a
@@ -103,30 +109,51 @@ class ClaimBook:
             yield from taken
 
     @contextmanager
-    def occupied(self, *, besides: Collection[int]) -> Iterator[tuple[Taken, ...]]:
-        """As if all claims held all of their places already, also what others still hold of them, but for
-        these, which give theirs up. Gives what is kept of these."""
+    def given_up(self, besides: Collection[int]) -> Iterator[tuple[Taken, ...]]:
+        """As if nothing were kept for these. Gives what is."""
         capacity = self._world.capacity
         own = tuple(taken for unit_id in besides for taken in self._taken.get(unit_id, ()))
-        rest = [
+        mark = capacity.lend(own)
+        try:
+            yield own
+        finally:
+            capacity.undo(mark)
+
+    def rests(self, besides: Collection[int]) -> list[Taken]:
+        """What all claims but these will take and is not kept yet: others still hold it."""
+        return [
             taken
             for unit_id, claim in sorted(self._claims.items())
             if unit_id not in besides and claim.cause is not ClaimCause.PREEMPTION
             for taken in self._rest_of(claim)
         ]
-        mark = capacity.lend(own)
-        for taken in rest:
-            capacity.imagine(taken, is_free=False)
-        try:
-            yield own
-        finally:
-            for taken in rest:
-                capacity.imagine(taken, is_free=True)
-            capacity.undo(mark)
 
-    def _rest_of(self, claim: Claim) -> Iterator[Taken]:
+    @contextmanager
+    def occupied(self, nodes: Collection[int], *, besides: Collection[int]) -> Iterator[None]:
+        """As if all claims held all of their places on these nodes already, also what others still hold of
+        them, but for these claims, which give theirs up."""
+        capacity = self._world.capacity
+        rests = [taken for taken in self.rests(besides) if taken.node_id in nodes]
+        with self.given_up(besides):
+            for taken in rests:
+                capacity.imagine(taken, is_free=False)
+            try:
+                yield
+            finally:
+                for taken in rests:
+                    capacity.imagine(taken, is_free=True)
+
+    def _rest_of(self, claim: Claim) -> tuple[Taken, ...]:
+        """As long as its places and what is kept of them are the same, the same."""
+        places, kept = claim.places, self._taken.get(claim.unit_id, ())
+        known = self._rests.get(claim.unit_id)
+        if known is None or known[0] is not places or known[1] is not kept:
+            known = self._rests[claim.unit_id] = places, kept, tuple(self._find_rest(claim, kept))
+        return known[2]
+
+    def _find_rest(self, claim: Claim, taken: Iterable[Taken]) -> Iterator[Taken]:
         """What of its places is not kept yet."""
-        kept = {taken.node_id: taken for taken in self._taken.get(claim.unit_id, ())}
+        kept = {each.node_id: each for each in taken}
         shape = self._world.shapes[self._world.pending[claim.unit_id].shape_id]
         for need in taken_by(claim.places, shape):
             have = kept.get(need.node_id, Taken(need.node_id, (), 0, 0))

@@ -3,7 +3,8 @@ long anything is likely to take."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from heapq import merge
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from service.admission.query import Check, ShapeQuery
 from service.admission.ranks import devices_of_members, gang_places
 from service.admission.resident import World, running_of
 from service.admission.scratch import Share
+from service.admission.seats import Sweep, is_plain
 from service.admission.world import PendingUnit, RunningUnit
 from service.domain.node import Place
 
@@ -61,16 +63,16 @@ class Ends:
     def on_node(self, node_id: int) -> list[Holder]:
         return [*self._world.holders.on_node(node_id), *self._added.get(node_id, {}).values()]
 
-    def bounded(self) -> list[tuple[Taken, ...]]:
+    def bounded(self) -> Iterator[tuple[Taken, ...]]:
         """What is given back by those whose end is known, the first first."""
-        ends = merge(self._world.holders.ends, sorted(self._added_ends))
-        return [self._taken(unit_id) for _, unit_id in ends]
+        for _, unit_id in merge(self._world.holders.ends, sorted(self._added_ends)):
+            yield self._taken(unit_id)
 
-    def endless(self) -> list[tuple[Taken, ...]]:
+    def endless(self) -> Iterator[tuple[Taken, ...]]:
         """What is held by those who have no bound, in the order of units."""
         bounded = {unit_id for _, unit_id in (*self._world.holders.ends, *self._added_ends)}
-        units = sorted({*self._world.holders.taken, *self._added_taken} - bounded)
-        return [self._taken(unit_id) for unit_id in units]
+        for unit_id in sorted({*self._world.holders.taken, *self._added_taken} - bounded):
+            yield self._taken(unit_id)
 
     def date_of(self, row: PendingUnit, places: Iterable[Place], own: Collection[Taken]) -> Dated:
         """`own`: what is kept of them for the row already. Whom it may preempt at once is in nobody's way."""
@@ -122,27 +124,77 @@ def _by_end(ends: tuple[datetime | None, Holder]) -> tuple[bool, float, int]:
 
 
 class Search:
-    """The places that are free first for one unit, on the capacity as it stands: by giving back what is held,
-    in the order of ends, until the unit fits, and then as little of it as will do."""
+    """The places that are free first for one unit: by giving back what is held, in the order of ends, until
+    the unit fits, and then as little of it as will do. `occupied`: what counts as taken besides what is."""
 
-    def __init__(self, world: World, row: PendingUnit, query: ShapeQuery, *, caps: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        world: World,
+        row: PendingUnit,
+        query: ShapeQuery,
+        *,
+        caps: Mapping[str, int],
+        occupied: Sequence[Taken],
+    ) -> None:
         self._capacity = world.capacity
         self._row = row
         self._query = query
         self._caps = caps
-        self._given: list[tuple[Taken, ...]] = []
+        self._occupied = occupied
+        self._given: Sequence[tuple[Taken, ...]] = ()
         self._count = 0
 
-    def run(self, given: list[tuple[Taken, ...]]) -> tuple[Place, ...] | None:
+    def run(self, given: Iterable[tuple[Taken, ...]]) -> tuple[Place, ...] | None:
         """None if it does not fit when all of `given` is free. The capacity is as it was."""
-        self._given = given
-        least = self._least()
-        if least is None:
+        if is_plain(self._query):
+            return self._run_on_seats(given)
+        self._given = list(given)
+        with self._imagined([(taken, False) for taken in self._occupied]):
+            least = self._least()
+            if least is None:
+                return None
+            try:
+                return self._find(least)
+            finally:
+                self._go_to(0)
+
+    def _run_on_seats(self, given: Iterable[tuple[Taken, ...]]) -> tuple[Place, ...] | None:
+        """Seats are counted until there are enough, and only nodes that matter then are imagined."""
+        (role,) = self._query.roles
+        if role.requests.gpus and self._caps.get(role.models[0], role.whole.gpus) < role.whole.gpus:
             return None
+        sweep, freed = Sweep(self._query), dict[int, list[Taken]]()
+        sweep.occupy(self._occupied)
+        domains = sweep.with_room()
+        for unit in () if domains else given:
+            for taken in unit:
+                freed.setdefault(taken.node_id, []).append(taken)
+            if domains := sweep.give(unit):
+                break
+        if not domains:
+            return None
+        nodes = sweep.nodes_with_seats(domains)
+        changes = [
+            (taken, False)
+            for taken in self._occupied
+            if taken.node_id in nodes or sweep.has_seats_now(taken.node_id)
+        ]
+        for node_id in sorted(nodes):
+            changes.extend((taken, True) for taken in freed.get(node_id, ()))
+        with self._imagined(changes):
+            shares = self._place()
+            return None if shares is None else self._places_of(shares)
+
+    @contextmanager
+    def _imagined(self, changes: Sequence[tuple[Taken, bool]]) -> Iterator[None]:
+        """`changes`: what is free (True) or taken (False)."""
+        for taken, is_free in changes:
+            self._capacity.imagine(taken, is_free=is_free)
         try:
-            return self._find(least)
+            yield
         finally:
-            self._go_to(0)
+            for taken, is_free in reversed(changes):
+                self._capacity.imagine(taken, is_free=not is_free)
 
     def _find(self, least: int) -> tuple[Place, ...] | None:
         # 1. In steps that grow, up to a count at which it fits.
@@ -159,10 +211,16 @@ class Search:
                 low = middle + 1
             else:
                 high, shares = middle, found
+        return self._places_of(shares)
+
+    def _places_of(self, shares: tuple[Share, ...]) -> tuple[Place, ...]:
         return places_of(self._row, self._query, shares, self._capacity.nodes)
 
     def _place_at(self, count: int) -> tuple[Share, ...] | None:
         self._go_to(count)
+        return self._place()
+
+    def _place(self) -> tuple[Share, ...] | None:
         avoided = self._row.avoided_nodes
         if self._query.shape.is_gang:
             return place_gang(self._capacity, self._query, caps=self._caps, avoided=avoided)

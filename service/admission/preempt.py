@@ -7,19 +7,19 @@ neither counts them nor chooses their holders again.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from service.admission.backlog import ClassId
 from service.admission.candidates import Candidates
 from service.admission.capacity import Capacity
 from service.admission.cheapest import Found
 from service.admission.entitlement import Claimant
-from service.admission.holds import taken_by
+from service.admission.holds import Taken, taken_by
 from service.admission.plan import Eviction, Receipt, Resize
 from service.admission.policy import Policy
+from service.admission.prospects import Prospects
 from service.admission.query import ShapeQuery
 from service.admission.quota import QuotaBook
 from service.admission.ranks import devices_of_members, gang_places
@@ -73,24 +73,31 @@ class Preemptor:
         self._policy = policy
         self._now = now
         self._candidates = Candidates(world, policy, now)
+        self._prospects = Prospects(world, quota, self._candidates)
         self._tests_left = _TESTS_OF_CYCLE
         self._most_exact = most_exact
         self.evictions: list[Eviction] = []
         self.resizes: list[Resize] = []
         #: Units that are Evicting or were chosen, and until when they may hold their places.
         self._leaving = {unit.id: (unit, unit.frees_at or now) for unit in world.leaving.values()}
+        self._prospects.note_leaving(world.leaving.values())
 
     def wants_any_of(self, queue_id: int) -> bool:
         """Whether blocked heads of the queue are to be shown to `plan`, also hopeless ones."""
         return self._tests_left > 0 and self._candidates.may_be_for(queue_id)
 
-    def wants(self, class_id: ClassId) -> bool:
-        row = self._world.pending[self._world.backlog.classes[class_id][0][4]]
-        return self._tests_left > 0 and self._candidates.may_have(row)
+    def may_plan(self, row: PendingUnit, *, lent: Sequence[Taken] = (), is_missed: bool = False) -> bool:
+        """Whether others might give way to the row: a quick look, before any place is imagined. `lent`: what
+        is kept for others that it goes before; `is_missed`: it is known to find no place."""
+        return (
+            self._tests_left > 0
+            and self._candidates.may_have(row)
+            and self._prospects.has_any(row, lent=lent, is_missed=is_missed)
+        )
 
-    def may_plan(self, row: PendingUnit) -> bool:
-        """Whether anybody might have to give way to the row: a quick look, before any place is imagined."""
-        return self._tests_left > 0 and self._candidates.may_have(row)
+    def nodes_of(self, row: PendingUnit, lent: Iterable[Taken]) -> Collection[int]:
+        """Where something may become free for the row."""
+        return self._prospects.nodes_of(row, lent)
 
     def plan(self, row: PendingUnit) -> Preemption | None:
         """For a head that was tried and has no place. The caller takes its new claim out of the capacity."""
@@ -110,6 +117,7 @@ class Preemptor:
         # 3. The claim; those who give way, and what the claimant will hold, count for the next one.
         victims = [candidate.unit for candidate in found.victims]
         places = _places(row, query, found.places, self._world.capacity)
+        self._prospects.note_leaving(victims)
         for unit in victims:
             self._leaving[unit.id] = unit, self._now + timedelta(seconds=unit.grace_seconds)
         self._candidates.forget([each.of or each.unit for each in found.victims])

@@ -4,9 +4,10 @@ counts on them."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import chain
 
 from service.admission.backlog import ClassId
 from service.admission.claims import ClaimBook
@@ -14,7 +15,7 @@ from service.admission.dating import LATE, Dated, Ends, Search
 from service.admission.eligibility import is_eligible
 from service.admission.fit import Fitter
 from service.admission.front import Onlooker
-from service.admission.guard import find_expired
+from service.admission.guard import find_expired, waits_since
 from service.admission.policy import Policy
 from service.admission.precedence import Precedence
 from service.admission.preempt import Preemptor
@@ -62,6 +63,7 @@ class Reserver:
         self._now = now
         self._depth = policy.reserve_depth
         self._guard_seconds = policy.guard_seconds
+        self._reclaim_delay_seconds = policy.reclaim_delay_seconds
         self._quota = quota
         self._fitter = fitter
         self._claims = claims
@@ -71,6 +73,10 @@ class Reserver:
         self._flavors: dict[int, frozenset[str]] = {}
         self._roots: dict[int, tuple[str, int]] = {}
         self._undated: set[ClassId] = set()
+        self._near: tuple[int, dict[tuple[str, int], list[Claim]]] = -1, {}
+        #: For whom nobody gives way, and how often claims had changed when that was found: a cycle frees
+        #: nothing else.
+        self._refused: dict[tuple[object, ...], int] = {}
         self._used: Counter[Slot] = Counter()
         for claim in claims:
             self._count(claim, 1)
@@ -85,28 +91,22 @@ class Reserver:
         )
 
     def wants(self, class_id: ClassId) -> bool:
-        return self._wants_date(class_id) or self._may_overtake(class_id) or self._preemptor.wants(class_id)
+        row = self._world.pending[self._world.backlog.classes[class_id][0][4]]
+        return self._wants_date(class_id) or self._may_overtake(class_id) or self._may_preempt(row)
 
     def _may_overtake_any(self, queue_id: int) -> bool:
         line = self._world.backlog.lines.get(queue_id)
         if self._depth == 0 or line is None or queue_id not in self._world.quota.queues:
             return False
-        root, best = self._root(queue_id), -line.keys[0][0]
-        for claim in self._claims.by_unit.values():
-            claimant = self._world.pending[claim.unit_id]
-            if claim.cause is not ClaimCause.HEAD or self._root(claimant.queue_id) != root:
-                continue
-            if claimant.queue_id != queue_id or best > claimant.priority:
-                return True
-        return False
+        best = -line.keys[0][0]
+        claimants = (self._world.pending[claim.unit_id] for claim in self._heads_near(queue_id))
+        return any(each.queue_id != queue_id or best > each.priority for each in claimants)
 
     def _may_overtake(self, class_id: ClassId) -> bool:
         if self._depth == 0 or class_id in self._undated or not self._may_overtake_any(class_id[0]):
             return False
         row = self._world.pending[self._world.backlog.classes[class_id][0][4]]
-        return self._claims.find(row.id) is None and any(
-            self._is_before(row, claim) for claim in self._claims
-        )
+        return self._claims.find(row.id) is None and bool(self._behind(row))
 
     def _may_date_any_of(self, queue_id: int) -> bool:
         """Whether any flavor that its classes could take has a slot."""
@@ -226,7 +226,7 @@ class Reserver:
     def reserve(self, row: PendingUnit) -> bool:
         """For a head that is blocked now. Whether others give way to it."""
         # 1. Others give way to it, if it is entitled to their places.
-        behind = [claim for claim in self._claims if self._is_before(row, claim)]
+        behind = self._behind(row)
         if self._preempt(row, behind):
             return True
         if self._claims.find(row.id) is None:
@@ -253,14 +253,38 @@ class Reserver:
             self._make(claim)
             self._go_before(behind, claim)
 
+    def _may_preempt(self, row: PendingUnit) -> bool:
+        """Whether others might give way to the row."""
+        behind = self._behind(row)
+        key = self._standing(row, behind)
+        if self._refused.get(key) == self._claims.changes:
+            return False
+        lent = self._claims.kept_of(row.id, *(claim.unit_id for claim in behind))
+        is_missed = self._fitter.has_missed(row.shape_id)
+        may = self._preemptor.may_plan(row, lent=lent, is_missed=is_missed)
+        if not may:
+            self._refused[key] = self._claims.changes
+        return may
+
+    def _standing(self, row: PendingUnit, behind: Sequence[Claim]) -> tuple[object, ...]:
+        """What decides whether others give way to the row: its equals are told the same."""
+        waited = (self._now - waits_since(row)).total_seconds()
+        return (
+            (row.queue_id, row.shape_id, row.priority),
+            (row.is_preemptible, row.has_never_run, waited < self._reclaim_delay_seconds),
+            (row.id if self._claims.find(row.id) else None, *(claim.unit_id for claim in behind)),
+        )
+
     def _preempt(self, row: PendingUnit, behind: list[Claim]) -> bool:
         """Beside the claims of others, but on those that it goes before, which are dated anew behind it."""
-        if not self._preemptor.may_plan(row):
+        if not self._may_preempt(row):
             return False
         besides = [row.id, *(claim.unit_id for claim in behind)]
-        with self._claims.occupied(besides=besides):
+        nodes = self._preemptor.nodes_of(row, self._claims.kept_of(*besides))
+        with self._claims.occupied(nodes, besides=besides):
             preemption = self._preemptor.plan(row)
         if preemption is None:
+            self._refused[self._standing(row, behind)] = self._claims.changes
             return False
         before = self._claims.find(row.id)
         if before is not None:
@@ -308,12 +332,13 @@ class Reserver:
         """Places that are free first, and when: beside all claims but the row's own and those `behind` it."""
         world, query = self._world, self._fitter.query(row.shape_id)
         besides = [row.id, *(claim.unit_id for claim in behind)]
-        with self._claims.occupied(besides=besides) as own:
+        with self._claims.given_up(besides) as own:
             caps = self._fitter.caps_of(row)
-            search = Search(world, row, query, caps=caps if caps is not None else {})
+            occupied = self._claims.rests(besides)
+            search = Search(world, row, query, caps=caps if caps is not None else {}, occupied=occupied)
             places = search.run(self._ends.bounded())
             if places is None and is_endless:
-                places = search.run([*self._ends.bounded(), *self._ends.endless()])
+                places = search.run(chain(self._ends.bounded(), self._ends.endless()))
         if places is None:
             return None
         dated = self._ends.date_of(row, places, own)
@@ -349,8 +374,20 @@ class Reserver:
     def _lacks_places_alone(self, row: PendingUnit) -> bool:
         return self._fitter.caps_of(row) is not None and self._world.could_fit(row)
 
-    def _is_before(self, row: PendingUnit, claim: Claim) -> bool:
-        return claim.cause is ClaimCause.HEAD and self.precedence.goes_before(row, claim)
+    def _behind(self, row: PendingUnit) -> list[Claim]:
+        """Claims of heads that the row goes before, the oldest first."""
+        return [claim for claim in self._heads_near(row.queue_id) if self.precedence.goes_before(row, claim)]
+
+    def _heads_near(self, queue_id: int) -> Sequence[Claim]:
+        """Claims of heads of its tree, the oldest first."""
+        if self._near[0] != self._claims.changes:
+            by_root: dict[tuple[str, int], list[Claim]] = {}
+            for claim in self._claims:
+                if claim.cause is ClaimCause.HEAD:
+                    root = self._root(self._world.pending[claim.unit_id].queue_id)
+                    by_root.setdefault(root, []).append(claim)
+            self._near = self._claims.changes, by_root
+        return self._near[1].get(self._root(queue_id), ())
 
     def _is_behind(self, row: PendingUnit, claim: Claim) -> bool:
         """Whether the claim is of a head whose guard has not run out, and which does not come before the row

@@ -1,0 +1,144 @@
+"""Whether all who might give way to a claimant could make room for it together: told from numbers, before
+any place is imagined. A no is certain, a yes is not."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+
+from service.admission.candidates import Candidates, Source
+from service.admission.field import Field, Membership
+from service.admission.holds import Taken, taken_by
+from service.admission.query import RoleQuery, ShapeQuery
+from service.admission.quota import QuotaBook
+from service.admission.resident import World
+from service.admission.seats import most_seats
+from service.admission.topology import Domain
+from service.admission.usages import usages_of
+from service.admission.world import PendingUnit, RunningUnit
+from service.domain.queue import Reclaim
+
+_Extra = Mapping[Domain, int]
+
+
+class Prospects:
+    """Of one cycle. `leaving`: units that go whoever comes."""
+
+    def __init__(self, world: World, quota: QuotaBook, candidates: Candidates) -> None:
+        self._world = world
+        self._quota = quota
+        self._candidates = candidates
+        self._leaving = Source()
+        self._by_leaving: dict[tuple[tuple[Field, ...], int], _Extra] = {}
+
+    def note_leaving(self, units: Iterable[RunningUnit]) -> None:
+        """These go too."""
+        for unit in units:
+            self._leaving.add(unit, taken_by(unit.places, self._world.shapes[unit.shape_id]))
+        self._by_leaving.clear()
+
+    def nodes_of(self, row: PendingUnit, lent: Iterable[Taken]) -> set[int]:
+        """On which something may become free for the row."""
+        nodes = {*self._leaving.nodes, *(taken.node_id for taken in lent)}
+        return nodes.union(*(source.nodes for source in self._candidates.sources(row)))
+
+    def has_any(self, row: PendingUnit, *, lent: Sequence[Taken], is_missed: bool) -> bool:
+        """`lent`: what is kept for others that the row goes before; `is_missed`: it is known to find no
+        place, whatever the quota."""
+        world = self._world
+        if not world.could_fit(row):
+            return False
+        query = world.capacity.query(row.shape_id, world.shapes[row.shape_id])
+        own, others = self._candidates.own_source(row), self._candidates.other_sources(row)
+        sources = self._entitled(row, query, own=own, others=others)
+        return bool(sources) and (
+            not is_missed or self._has_places(query.roles[0], sources=[self._leaving, *sources], lent=lent)
+        )
+
+    def _entitled(
+        self, row: PendingUnit, query: ShapeQuery, *, own: Source | None, others: Sequence[Source]
+    ) -> list[Source]:
+        """Those of which the row may take something, if they make enough quota free; else none."""
+        mine = [] if own is None else [own]
+        for usage in usages_of(query):
+            sources = [*mine, *others] if self._may_take_of_others(row, usage, mine) else mine
+            if sources and self._has_quota(row, usage, sources):
+                return sources
+        return []
+
+    def _may_take_of_others(self, row: PendingUnit, usage: Mapping[str, int], mine: Iterable[Source]) -> bool:
+        policy = self._world.configuration.queues[row.queue_id].policy
+        return policy.reclaim is Reclaim.FAIR_SHARE or self._is_within_nominal(row, usage, mine)
+
+    def _is_within_nominal(self, row: PendingUnit, usage: Mapping[str, int], mine: Iterable[Source]) -> bool:
+        """With what the own queue would give back."""
+        less = Counter(usage)
+        for source in mine:
+            less.subtract(source.usage)
+        return self._world.quota.is_within_nominal(
+            row.queue_id, {resource: less[resource] for resource, amount in usage.items() if amount}
+        )
+
+    def _has_quota(self, row: PendingUnit, usage: Mapping[str, int], sources: Sequence[Source]) -> bool:
+        """What somebody gives back leaves no more than that to anybody."""
+        if not row.is_preemptible and not self._is_within_nominal(row, usage, sources):
+            return False
+        for resource, amount in usage.items():
+            room = self._quota.headroom(row.queue_id, resource) if amount else None
+            if room is None or amount <= room:
+                continue
+            freed = sum(source.usage[resource] for source in (self._leaving, *sources))
+            if amount > room + freed:
+                return False
+        return True
+
+    def _has_places(self, role: RoleQuery, *, sources: Sequence[Source], lent: Sequence[Taken]) -> bool:
+        """For members of the first role: enough seats in one domain, by GPUs alone."""
+        gpus = role.requests.gpus
+        if not gpus:
+            return True
+        extra = Counter(self._extra_of_leaving(role.fields, gpus))
+        lent_on: dict[int, list[Taken]] = {}
+        for taken in lent:
+            lent_on.setdefault(taken.node_id, []).append(taken)
+        nodes = set(lent_on).union(*(source.nodes for source in sources[1:]))
+        for node_id in nodes:
+            gone = [*lent_on.get(node_id, ())]
+            for source in sources:
+                gone.extend(source.nodes.get(node_id, ()))
+            _add_extra(extra, node_id, gone, fields=role.fields, gpus=gpus)
+        return any(self._most_in(role, domain) + more >= role.count for domain, more in extra.items())
+
+    def _most_in(self, role: RoleQuery, domain: Domain) -> int:
+        stocks = (field.stocks.get(domain) for field in role.fields)
+        return sum(most_seats(role, stock) for stock in stocks if stock is not None)
+
+    def _extra_of_leaving(self, fields: tuple[Field, ...], gpus: int) -> _Extra:
+        known = self._by_leaving.get((fields, gpus))
+        if known is None:
+            extra = Counter[Domain]()
+            for node_id, gone in self._leaving.nodes.items():
+                _add_extra(extra, node_id, gone, fields=fields, gpus=gpus)
+            known = self._by_leaving[fields, gpus] = extra
+        return known
+
+
+def _add_extra(
+    extra: Counter[Domain], node_id: int, gone: Iterable[Taken], *, fields: tuple[Field, ...], gpus: int
+) -> None:
+    """Seats that there are more on the node when these are gone."""
+    for field in fields:
+        membership = field.members.get(node_id)
+        if membership is not None and membership.state.is_available:
+            now = len(membership.eligible & membership.state.free)
+            more = _free_without(membership, gone) // gpus - now // gpus
+            if more > 0:
+                extra[membership.stock.domain] += more
+
+
+def _free_without(membership: Membership, gone: Iterable[Taken]) -> int:
+    state, left = membership.state, Counter[int]()
+    for taken in gone:
+        left.update(taken.devices)
+    usable = membership.eligible & state.usable
+    return sum(state.held.get(device, 0) <= left[device] for device in usable)

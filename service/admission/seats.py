@@ -1,0 +1,179 @@
+"""How many seats of one kind there would be if more were free: told from numbers, before any place is
+imagined."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from service.admission.field import Field, Membership, Stock
+from service.admission.holds import Taken
+from service.admission.query import RoleQuery, ShapeQuery
+from service.admission.topology import Domain
+
+
+def is_plain(query: ShapeQuery) -> bool:
+    """Whether seats alone decide: one role that takes one model, all of it in one domain."""
+    return len(query.roles) == 1 and len(query.roles[0].models) == 1 and query.roles[0].slices is None
+
+
+def most_seats(role: RoleQuery, stock: Stock) -> int:
+    """More than these there are not, by GPUs alone, which the role must ask for."""
+    gpus = role.requests.gpus
+    return sum(bucket // gpus * len(rows) for bucket, rows in stock.buckets.items() if bucket >= gpus)
+
+
+def seats_on(role: RoleQuery, *, gpus: int, cpus_milli: int, memory_mib: int) -> int:
+    """On one node with so much free, no more than the role has members."""
+    requests, seats = role.requests, role.count
+    if requests.gpus:
+        seats = min(seats, gpus // requests.gpus)
+    if requests.cpus_milli:
+        seats = min(seats, cpus_milli // requests.cpus_milli)
+    if requests.memory_mib:
+        seats = min(seats, memory_mib // requests.memory_mib)
+    return max(0, seats)
+
+
+def seats_now(role: RoleQuery, membership: Membership) -> int:
+    state = membership.state
+    return seats_on(
+        role,
+        gpus=len(membership.eligible & state.free),
+        cpus_milli=state.free_cpus_milli,
+        memory_mib=state.free_memory_mib,
+    )
+
+
+class ImaginedNode:
+    """One node of a field, as if more of it were free, or taken. `seats`: as it is imagined now."""
+
+    __slots__ = ("_cpus_milli", "_free", "_held", "_memory_mib", "_role", "membership", "seats")
+
+    def __init__(self, role: RoleQuery, membership: Membership) -> None:
+        state = membership.state
+        self._role = role
+        self.membership = membership
+        self._held = dict(state.held)
+        self._free = len(membership.eligible & state.free)
+        self._cpus_milli = state.node.cpus_milli - state.held_cpus_milli
+        self._memory_mib = state.node.memory_mib - state.held_memory_mib
+        self.seats = seats_now(role, membership)
+
+    def give(self, taken: Taken) -> None:
+        """What somebody holds is free."""
+        eligible, usable = self.membership.eligible, self.membership.state.usable
+        for device in taken.devices:
+            left = self._held[device] = self._held.get(device, 0) - 1
+            self._free += left == 0 and device in eligible and device in usable
+        self._add(taken.cpus_milli, taken.memory_mib)
+
+    def take(self, taken: Taken) -> None:
+        """Somebody holds it besides."""
+        eligible, usable = self.membership.eligible, self.membership.state.usable
+        for device in taken.devices:
+            before = self._held.get(device, 0)
+            self._held[device] = before + 1
+            self._free -= before == 0 and device in eligible and device in usable
+        self._add(-taken.cpus_milli, -taken.memory_mib)
+
+    def _add(self, cpus_milli: int, memory_mib: int) -> None:
+        self._cpus_milli += cpus_milli
+        self._memory_mib += memory_mib
+        self.seats = seats_on(
+            self._role, gpus=self._free, cpus_milli=self._cpus_milli, memory_mib=self._memory_mib
+        )
+
+
+class _Tally:
+    """Seats of one domain. Of nodes that were not looked at, `rest` is what they have at most, until it is
+    counted exactly."""
+
+    __slots__ = ("imagined", "is_exact", "rest", "stock")
+
+    def __init__(self, stock: Stock, rest: int) -> None:
+        self.stock = stock
+        self.rest = rest
+        self.imagined = 0
+        self.is_exact = False
+
+
+class Sweep:
+    """Counts the seats of a plain query by domain while more and more becomes free."""
+
+    def __init__(self, query: ShapeQuery) -> None:
+        (self._role,) = query.roles
+        self._field: Field = self._role.fields[0]
+        self._nodes: dict[int, ImaginedNode] = {}
+        self._tallies: dict[Domain, _Tally] = {}
+        for domain, stock in self._field.stocks.items():
+            self._tallies[domain] = _Tally(stock, self._most(stock))
+
+    def occupy(self, rests: Iterable[Taken]) -> None:
+        """Before anything is given."""
+        for taken in rests:
+            self._change(taken, is_free=False)
+
+    def with_room(self) -> list[Domain]:
+        """Those that have room for all members as things are imagined now."""
+        return [domain for domain, tally in self._tallies.items() if self._has_room(tally)]
+
+    def give(self, unit: Iterable[Taken]) -> list[Domain]:
+        """What one unit holds is free. Returns the domains that have room since then."""
+        moved = {tally.stock.domain: tally for taken in unit if (tally := self._change(taken, is_free=True))}
+        return [domain for domain, tally in moved.items() if self._has_room(tally)]
+
+    def nodes_with_seats(self, domains: Collection[Domain]) -> set[int]:
+        """Of those in these domains that are imagined otherwise than they are: all on which a member could
+        sit, as they are or as they are imagined."""
+        return {
+            node_id
+            for node_id, node in self._nodes.items()
+            if node.membership.stock.domain in domains and (node.seats or self.has_seats_now(node_id))
+        }
+
+    def has_seats_now(self, node_id: int) -> bool:
+        node = self._nodes.get(node_id)
+        return node is not None and seats_now(self._role, node.membership) > 0
+
+    def _change(self, taken: Taken, *, is_free: bool) -> _Tally | None:
+        """The tally that it changed."""
+        node = self._nodes.get(taken.node_id)
+        if node is None:
+            membership = self._field.members.get(taken.node_id)
+            if membership is None or not membership.state.is_available:
+                return None
+            node = self._nodes[taken.node_id] = ImaginedNode(self._role, membership)
+            tally = self._tallies[membership.stock.domain]
+            tally.rest -= node.seats if tally.is_exact else self._most_on(membership)
+            tally.imagined += node.seats
+        tally, before = self._tallies[node.membership.stock.domain], node.seats
+        (node.give if is_free else node.take)(taken)
+        tally.imagined += node.seats - before
+        return tally if node.seats > before else None
+
+    def _has_room(self, tally: _Tally) -> bool:
+        if tally.imagined + tally.rest < self._role.count:
+            return False
+        if not tally.is_exact:
+            tally.is_exact, tally.rest = True, self._exact_rest(tally.stock)
+        return tally.imagined + tally.rest >= self._role.count
+
+    def _exact_rest(self, stock: Stock) -> int:
+        least = self._role.requests.gpus
+        return sum(
+            seats_now(self._role, self._field.members[node_id])
+            for bucket, rows in stock.buckets.items()
+            if bucket >= least or not least
+            for _, _, node_id in rows
+            if node_id not in self._nodes
+        )
+
+    def _most(self, stock: Stock) -> int:
+        if not self._role.requests.gpus:
+            return sum(len(rows) for rows in stock.buckets.values()) * self._role.count
+        return most_seats(self._role, stock)
+
+    def _most_on(self, membership: Membership) -> int:
+        if not self._role.requests.gpus:
+            return self._role.count
+        return membership.bucket // self._role.requests.gpus
