@@ -3,13 +3,15 @@ goes first by priority, and whoever the claimant may preempt."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta
 
-from service.admission.backlog import ClassId
+from service.admission.backlog import ClassId, Kind, kind_of
 from service.admission.claims import ClaimBook
 from service.admission.dating import Ends
 from service.admission.fit import Fitted, Fitter
+from service.admission.lent import LentSeats
 from service.admission.ordering import Head
 from service.admission.precedence import Precedence, may_preempt
 from service.admission.resident import World
@@ -39,8 +41,10 @@ class Backfill:
         self._precedence = precedence
         #: What a shape was found not to fit on, whatever the quota: everything free, and these claims.
         self._misses: set[tuple[int, frozenset[int]]] = set()
+        self._lent = LentSeats(world.capacity, claims)
         self.overtaken: list[int] = []
-        self._wanted: dict[ClassId, tuple[int, bool]] = {}
+        #: Claims that rows of a class and kind may use, and how often claims had changed when that was found.
+        self._usable_by: dict[tuple[ClassId, Kind], tuple[int, frozenset[int]]] = {}
 
     def fit(self, row: PendingUnit, head: Head) -> Fitted:
         """As `Fitter.fit`. The claim of a unit of which something is placed is over."""
@@ -64,17 +68,52 @@ class Backfill:
         return any(self._claims.taken.values())
 
     def wants(self, class_id: ClassId) -> bool:
-        if not any(self._claims.taken.values()) or class_id[1] in self._fitter.hopeless:
+        if not any(self._claims.taken.values()) or not self._has_quota(class_id):
             return False
-        known = self._wanted.get(class_id)
-        if known is None or known[0] != self._claims.changes:
-            rows = (self._world.pending[key[4]] for key in self._world.backlog.classes[class_id])
-            known = self._wanted[class_id] = self._claims.changes, any(map(self.may_use_any, rows))
-        return known[1]
+        if self._has_missed(class_id[1], self._all_kept()):
+            return False
+        kinds = self._world.backlog.kinds_in[class_id]
+        return any(self._may_use_some(class_id, kind) for kind in kinds) or any(
+            (row.queue_id, row.shape_id) == class_id for row in self._claimants()
+        )
 
     def may_use_any(self, row: PendingUnit) -> bool:
         """Whether the row could use what others of its class could not."""
-        return self._claims.find(row.id) is not None or bool(self._usable(row))
+        is_claimant = self._claims.find(row.id) is not None
+        return is_claimant or self._may_use_some((row.queue_id, row.shape_id), kind_of(row))
+
+    def _may_use_some(self, class_id: ClassId, kind: Kind) -> bool:
+        known = self._usable_by.get((class_id, kind))
+        if known is None or known[0] != self._claims.changes:
+            usable = self._usable(self._one_of(class_id, kind))
+            known = self._usable_by[class_id, kind] = self._claims.changes, usable
+        return bool(known[1]) and not self._has_missed(class_id[1], known[1])
+
+    def _has_quota(self, class_id: ClassId) -> bool:
+        world, fitter = self._world, self._fitter
+        gate = world.memory.gates.fresh(class_id[0], world.backlog, fitter.quota, fitter.query)
+        return class_id[1] in gate.open
+
+    def _one_of(self, class_id: ClassId, kind: Kind) -> PendingUnit:
+        """A row of the class and kind, younger than all that wait."""
+        row = self._world.pending[self._world.backlog.classes[class_id][-1][4]]
+        return replace(row, id=0, **kind._asdict())
+
+    def _claimants(self) -> Iterator[PendingUnit]:
+        return (self._world.pending[unit_id] for unit_id in self._claims.by_unit)
+
+    def _all_kept(self) -> frozenset[int]:
+        return frozenset(unit_id for unit_id, taken in self._claims.taken.items() if taken)
+
+    def _has_missed(self, shape_id: int, usable: frozenset[int]) -> bool:
+        """Whether the shape is known to have no place either where what is kept for these is lent."""
+        if (shape_id, usable) in self._misses:
+            return True
+        query = self._fitter.query(shape_id)
+        if not self._fitter.has_missed(shape_id) or self._lent.may_seat(query.roles[0], usable):
+            return False
+        self._misses.add((shape_id, usable))
+        return True
 
     def _usable(self, row: PendingUnit) -> frozenset[int]:
         if not self._claims.taken:
@@ -101,7 +140,7 @@ class Backfill:
         if not any(self._claims.taken.get(unit_id) for unit_id in usable):
             fitted = fitter.fit(row, most=head.most - already, is_within=head.is_within)
         else:
-            if (row.shape_id, usable) in self._misses:
+            if self._has_missed(row.shape_id, usable) or fitter.caps_of(row) is None:
                 return Fitted(0, 1)
             mark = capacity.lend(taken for unit_id in sorted(usable) for taken in self._claims.taken[unit_id])
             fitted = fitter.fit(row, most=head.most - already, is_within=head.is_within, is_lent=True)

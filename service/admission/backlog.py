@@ -4,8 +4,10 @@ what classes and admissions cost and not what waits."""
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from service.admission.eligibility import is_eligible, is_plain, waits_until
 from service.admission.line import Key, Line
@@ -13,10 +15,27 @@ from service.admission.world import PendingUnit
 
 ClassId = tuple[int, int]
 
+
+class Kind(NamedTuple):
+    """What rows of a class may differ in, besides their age, that decides on whose places they may go."""
+
+    priority: int
+    time_limit_seconds: float | None
+    grace_seconds: float
+    is_preemptible: bool
+    has_never_run: bool
+
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 #: Beyond so many new rows of a class one sort is cheaper than one insertion after the other.
 _BULK = 16
+
+
+def kind_of(row: PendingUnit) -> Kind:
+    return Kind(
+        row.priority, row.time_limit_seconds, row.grace_seconds, row.is_preemptible, row.has_never_run
+    )
 
 
 def key_of(row: PendingUnit) -> Key:
@@ -32,6 +51,8 @@ class Backlog:
     def __init__(self) -> None:
         self.rows: dict[int, PendingUnit] = {}
         self.classes: dict[ClassId, list[Key]] = {}
+        #: The kinds of a class's rows, with how many of each there are.
+        self.kinds_in: dict[ClassId, Counter[Kind]] = {}
         self.lines: dict[int, Line] = {}
         #: Which shapes wait in a queue, sorted, and in which queues a shape waits.
         self.shapes_in: dict[int, list[int]] = {}
@@ -51,6 +72,8 @@ class Backlog:
             self.rows[row.id] = row
             key = self._keys[row.id] = key_of(row)
             by_queue.setdefault(row.queue_id, []).append(key)
+            kinds = self.kinds_in.setdefault((row.queue_id, row.shape_id), Counter())
+            kinds[kind_of(row)] += 1
             if (until := waits_until(row)) is not None:
                 insort(self._waits, (until, row.id))
         for queue_id, keys in by_queue.items():
@@ -100,6 +123,7 @@ class Backlog:
             rows = self.classes[row.queue_id, row.shape_id]
             before = rows[0]
             del rows[bisect_left(rows, key)]
+            self._drop_kind(row)
             self._move_head(row.queue_id, before, rows[0] if rows else None)
             if not rows:
                 self._drop_class(row.queue_id, row.shape_id)
@@ -121,8 +145,14 @@ class Backlog:
         if after is not None:
             insort(heads, after)
 
+    def _drop_kind(self, row: PendingUnit) -> None:
+        kinds, kind = self.kinds_in[row.queue_id, row.shape_id], kind_of(row)
+        kinds[kind] -= 1
+        if not kinds[kind]:
+            del kinds[kind]
+
     def _drop_class(self, queue_id: int, shape_id: int) -> None:
-        del self.classes[queue_id, shape_id]
+        del self.classes[queue_id, shape_id], self.kinds_in[queue_id, shape_id]
         shapes, queues = self.shapes_in[queue_id], self.queues_of[shape_id]
         del shapes[bisect_left(shapes, shape_id)]
         queues.discard(queue_id)

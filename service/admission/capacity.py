@@ -186,6 +186,11 @@ class Capacity:
         """Whether a cycle has taken something that it may give back."""
         return self._takes > 0
 
+    @property
+    def takes(self) -> int:
+        """How much a cycle has taken so far."""
+        return self._takes
+
     def remember(self, shape_id: int, query: ShapeQuery, *, has_place: bool, is_lent: bool = False) -> None:
         """Whether the shape found a place, whatever the quota; `is_lent`: with everything that is kept for
         others. Good beyond the cycle only if the cycle has taken nothing yet: what it took may be given

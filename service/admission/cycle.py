@@ -174,13 +174,21 @@ def _look_behind(
     """Equals of a blocked head do not fit either, but for those who may use what it may not: what is kept for
     others, what is borrowed, what others would have to give up. Places are kept for one after the other."""
     may_use_more = reserver.has_claim(row) or backfill.wants(head.class_id)
+    is_wanted = may_use_more and reserver.wants(head.class_id)
     if not may_use_more and row.is_preemptible and not row.has_never_run:
         return
+
+    def may_use_more_than_it(other: PendingUnit) -> bool:
+        return backfill.may_use_any(other) or (is_wanted and not reserver.has_claim(other))
+
     heads.push_next_of(
         head,
         lambda other: (
             (other.is_preemptible and not row.is_preemptible)
             or (row.has_never_run and not other.has_never_run)
-            or (may_use_more and (backfill.may_use_any(other) or reserver.wants_row(other)))
+            or (
+                may_use_more
+                and (backfill.may_use_any(other) or (is_wanted and not reserver.has_claim(other)))
+            )
         ),
     )

@@ -7,12 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from service.admission.candidates import Candidates, Source
-from service.admission.field import Field, Membership
+from service.admission.field import Field
 from service.admission.holds import Taken, taken_by
 from service.admission.query import RoleQuery, ShapeQuery
 from service.admission.quota import QuotaBook
 from service.admission.resident import World
-from service.admission.seats import most_seats
+from service.admission.seats import add_seats, may_seat
 from service.admission.topology import Domain
 from service.admission.usages import usages_of
 from service.admission.world import PendingUnit, RunningUnit
@@ -106,39 +106,14 @@ class Prospects:
             gone = [*lent_on.get(node_id, ())]
             for source in sources:
                 gone.extend(source.nodes.get(node_id, ()))
-            _add_extra(extra, node_id, gone, fields=role.fields, gpus=gpus)
-        return any(self._most_in(role, domain) + more >= role.count for domain, more in extra.items())
-
-    def _most_in(self, role: RoleQuery, domain: Domain) -> int:
-        stocks = (field.stocks.get(domain) for field in role.fields)
-        return sum(most_seats(role, stock) for stock in stocks if stock is not None)
+            add_seats(extra, node_id, gone, fields=role.fields, gpus=gpus)
+        return may_seat(role, extra)
 
     def _extra_of_leaving(self, fields: tuple[Field, ...], gpus: int) -> _Extra:
         known = self._by_leaving.get((fields, gpus))
         if known is None:
             extra = Counter[Domain]()
             for node_id, gone in self._leaving.nodes.items():
-                _add_extra(extra, node_id, gone, fields=fields, gpus=gpus)
+                add_seats(extra, node_id, gone, fields=fields, gpus=gpus)
             known = self._by_leaving[fields, gpus] = extra
         return known
-
-
-def _add_extra(
-    extra: Counter[Domain], node_id: int, gone: Iterable[Taken], *, fields: tuple[Field, ...], gpus: int
-) -> None:
-    """Seats that there are more on the node when these are gone."""
-    for field in fields:
-        membership = field.members.get(node_id)
-        if membership is not None and membership.state.is_available:
-            now = len(membership.eligible & membership.state.free)
-            more = _free_without(membership, gone) // gpus - now // gpus
-            if more > 0:
-                extra[membership.stock.domain] += more
-
-
-def _free_without(membership: Membership, gone: Iterable[Taken]) -> int:
-    state, left = membership.state, Counter[int]()
-    for taken in gone:
-        left.update(taken.devices)
-    usable = membership.eligible & state.usable
-    return sum(state.held.get(device, 0) <= left[device] for device in usable)

@@ -137,10 +137,6 @@ class Reserver:
             return False
         return self._world.memory.undated.get(class_id) != self._stamp()
 
-    def wants_row(self, row: PendingUnit) -> bool:
-        """The same of a row whose equal before it was asked."""
-        return self._claims.find(row.id) is None and self.wants((row.queue_id, row.shape_id))
-
     def has_claim(self, row: PendingUnit) -> bool:
         """Where a row was asked and has none, its equals behind it would get none either."""
         return self._claims.find(row.id) is not None

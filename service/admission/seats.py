@@ -3,7 +3,8 @@ imagined."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 
 from service.admission.field import Field, Membership, Stock
 from service.admission.holds import Taken
@@ -42,6 +43,38 @@ def seats_now(role: RoleQuery, membership: Membership) -> int:
         cpus_milli=state.free_cpus_milli,
         memory_mib=state.free_memory_mib,
     )
+
+
+def add_seats(
+    extra: Counter[Domain], node_id: int, gone: Iterable[Taken], *, fields: tuple[Field, ...], gpus: int
+) -> None:
+    """Seats of so many GPUs that there are more on the node when these are gone, at most, by domain."""
+    for field in fields:
+        membership = field.members.get(node_id)
+        if membership is not None and membership.state.is_available:
+            now = len(membership.eligible & membership.state.free)
+            more = free_without(membership, gone) // gpus - now // gpus
+            if more > 0:
+                extra[membership.stock.domain] += more
+
+
+def may_seat(role: RoleQuery, extra: Mapping[Domain, int]) -> bool:
+    """Whether all members may sit in one of these domains, if it had so many seats more."""
+    return any(_most_in(role, domain) + more >= role.count for domain, more in extra.items())
+
+
+def _most_in(role: RoleQuery, domain: Domain) -> int:
+    stocks = (field.stocks.get(domain) for field in role.fields)
+    return sum(most_seats(role, stock) for stock in stocks if stock is not None)
+
+
+def free_without(membership: Membership, gone: Iterable[Taken]) -> int:
+    """Free GPUs of the node if these were gone."""
+    state, left = membership.state, Counter[int]()
+    for taken in gone:
+        left.update(taken.devices)
+    usable = membership.eligible & state.usable
+    return sum(state.held.get(device, 0) <= left[device] for device in usable)
 
 
 class ImaginedNode:

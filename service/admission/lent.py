@@ -1,0 +1,67 @@
+"""What seats there would be if what is kept for some claims were lent: told from numbers."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple
+
+from service.admission.capacity import Capacity
+from service.admission.claims import ClaimBook
+from service.admission.field import Field
+from service.admission.holds import Taken
+from service.admission.query import RoleQuery
+from service.admission.seats import free_without, may_seat
+from service.admission.topology import Domain
+
+
+class _Kept(NamedTuple):
+    """A node on which something is kept for one claim, and its free GPUs without and with that."""
+
+    node_id: int
+    domain: Domain
+    now: int
+    lent: int
+
+
+class LentSeats:
+    """Of one cycle."""
+
+    def __init__(self, capacity: Capacity, claims: ClaimBook) -> None:
+        self._capacity = capacity
+        self._claims = claims
+        #: By claim and fields, with what is kept and how much the cycle had taken when it was found.
+        self._found: dict[tuple[int, tuple[Field, ...]], tuple[tuple[Taken, ...], int, list[_Kept]]] = {}
+
+    def may_seat(self, role: RoleQuery, unit_ids: Collection[int]) -> bool:
+        """Whether members that find no place find some if all is lent that is kept for these units. A no is
+        certain, a yes is not."""
+        gpus = role.requests.gpus
+        if not gpus:
+            return True
+        extra, on = Counter[Domain](), set[int]()
+        for unit_id in unit_ids:
+            for kept in self._kept_of(unit_id, role.fields):
+                # Two claims on one node may make a seat together that neither makes alone.
+                extra[kept.domain] += kept.lent // gpus - kept.now // gpus + (kept.node_id in on)
+                on.add(kept.node_id)
+        return may_seat(role, extra)
+
+    def _kept_of(self, unit_id: int, fields: tuple[Field, ...]) -> list[_Kept]:
+        taken, takes = self._claims.taken.get(unit_id, ()), self._capacity.takes
+        known = self._found.get((unit_id, fields))
+        if known is None or known[0] is not taken or known[1] != takes:
+            known = self._found[unit_id, fields] = taken, takes, list(_find(taken, fields))
+        return known[2]
+
+
+def _find(kept: Iterable[Taken], fields: Iterable[Field]) -> Iterator[_Kept]:
+    for taken in kept:
+        for field in fields:
+            membership = field.members.get(taken.node_id)
+            if membership is not None and membership.state.is_available:
+                now, lent = (
+                    len(membership.eligible & membership.state.free),
+                    free_without(membership, [taken]),
+                )
+                yield _Kept(taken.node_id, membership.stock.domain, now, lent)
