@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from service.admission.capacity import Capacity
@@ -11,7 +11,7 @@ from service.admission.claims import ClaimBook
 from service.admission.field import Field
 from service.admission.holds import Taken
 from service.admission.query import RoleQuery
-from service.admission.seats import free_without, may_seat
+from service.admission.seats import free_without, most_seats
 from service.admission.topology import Domain
 
 
@@ -30,22 +30,32 @@ class LentSeats:
     def __init__(self, capacity: Capacity, claims: ClaimBook) -> None:
         self._capacity = capacity
         self._claims = claims
+        self._most: dict[tuple[tuple[Field, ...], int, frozenset[int]], tuple[tuple[int, int], int]] = {}
         #: By claim and fields, with what is kept and how much the cycle had taken when it was found.
         self._found: dict[tuple[int, tuple[Field, ...]], tuple[tuple[Taken, ...], int, list[_Kept]]] = {}
 
-    def may_seat(self, role: RoleQuery, unit_ids: Collection[int]) -> bool:
+    def may_seat(self, role: RoleQuery, unit_ids: frozenset[int]) -> bool:
         """Whether members that find no place find some if all is lent that is kept for these units. A no is
         certain, a yes is not."""
         gpus = role.requests.gpus
-        if not gpus:
-            return True
+        return not gpus or self._most_seats(role.fields, gpus, unit_ids) >= role.count
+
+    def _most_seats(self, fields: tuple[Field, ...], gpus: int, unit_ids: frozenset[int]) -> int:
+        """In one domain of those where something is kept."""
+        stamp, key = (self._capacity.takes, self._claims.changes), (fields, gpus, unit_ids)
+        known = self._most.get(key)
+        if known is None or known[0] != stamp:
+            known = self._most[key] = stamp, most_seats(fields, gpus, self._extra(fields, gpus, unit_ids))
+        return known[1]
+
+    def _extra(self, fields: tuple[Field, ...], gpus: int, unit_ids: Collection[int]) -> Mapping[Domain, int]:
         extra, on = Counter[Domain](), set[int]()
         for unit_id in unit_ids:
-            for kept in self._kept_of(unit_id, role.fields):
+            for kept in self._kept_of(unit_id, fields):
                 # Two claims on one node may make a seat together that neither makes alone.
                 extra[kept.domain] += kept.lent // gpus - kept.now // gpus + (kept.node_id in on)
                 on.add(kept.node_id)
-        return may_seat(role, extra)
+        return extra
 
     def _kept_of(self, unit_id: int, fields: tuple[Field, ...]) -> list[_Kept]:
         taken, takes = self._claims.taken.get(unit_id, ()), self._capacity.takes

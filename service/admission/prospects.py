@@ -12,7 +12,7 @@ from service.admission.holds import Taken, taken_by
 from service.admission.query import RoleQuery, ShapeQuery
 from service.admission.quota import QuotaBook
 from service.admission.resident import World
-from service.admission.seats import add_seats, may_seat
+from service.admission.seats import add_seats, most_seats
 from service.admission.topology import Domain
 from service.admission.usages import usages_of
 from service.admission.world import PendingUnit, RunningUnit
@@ -107,7 +107,7 @@ class Prospects:
             for source in sources:
                 gone.extend(source.nodes.get(node_id, ()))
             add_seats(extra, node_id, gone, fields=role.fields, gpus=gpus)
-        return may_seat(role, extra)
+        return most_seats(role.fields, gpus, extra) >= role.count
 
     def _extra_of_leaving(self, fields: tuple[Field, ...], gpus: int) -> _Extra:
         known = self._by_leaving.get((fields, gpus))

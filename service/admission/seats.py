@@ -17,12 +17,6 @@ def is_plain(query: ShapeQuery) -> bool:
     return len(query.roles) == 1 and len(query.roles[0].models) == 1 and query.roles[0].slices is None
 
 
-def most_seats(role: RoleQuery, stock: Stock) -> int:
-    """More than these there are not, by GPUs alone, which the role must ask for."""
-    gpus = role.requests.gpus
-    return sum(bucket // gpus * len(rows) for bucket, rows in stock.buckets.items() if bucket >= gpus)
-
-
 def seats_on(role: RoleQuery, *, gpus: int, cpus_milli: int, memory_mib: int) -> int:
     """On one node with so much free, no more than the role has members."""
     requests, seats = role.requests, role.count
@@ -58,14 +52,13 @@ def add_seats(
                 extra[membership.stock.domain] += more
 
 
-def may_seat(role: RoleQuery, extra: Mapping[Domain, int]) -> bool:
-    """Whether all members may sit in one of these domains, if it had so many seats more."""
-    return any(_most_in(role, domain) + more >= role.count for domain, more in extra.items())
-
-
-def _most_in(role: RoleQuery, domain: Domain) -> int:
-    stocks = (field.stocks.get(domain) for field in role.fields)
-    return sum(most_seats(role, stock) for stock in stocks if stock is not None)
+def most_seats(fields: Iterable[Field], gpus: int, extra: Mapping[Domain, int]) -> int:
+    """How many members with so many GPUs each may sit in one of these domains, at most, if it had so many
+    seats more."""
+    return max(
+        (more + sum(field.rooms.seats(gpus, domain) for field in fields) for domain, more in extra.items()),
+        default=0,
+    )
 
 
 def free_without(membership: Membership, gone: Iterable[Taken]) -> int:
@@ -204,7 +197,7 @@ class Sweep:
     def _most(self, stock: Stock) -> int:
         if not self._role.requests.gpus:
             return sum(len(rows) for rows in stock.buckets.values()) * self._role.count
-        return most_seats(self._role, stock)
+        return self._field.rooms.seats(self._role.requests.gpus, stock.domain)
 
     def _most_on(self, membership: Membership) -> int:
         if not self._role.requests.gpus:
