@@ -24,6 +24,8 @@ from workers.admission import CycleResult, Leader
 _OTHER_CHANGES = (10, 1000)
 #: Beside the full size: what a warm cycle costs should not follow it.
 _SMALLER = (0.1, 0.3)
+#: Cycles that took so long together say enough.
+_ENOUGH_SECONDS = 60.0
 
 
 def run(scale: float) -> Result:
@@ -117,6 +119,8 @@ def _measure_warm(leader: Leader, crowd: Crowd, found: Found, *, changes: int, c
         result = _expect_leader(leader.run_cycle())
         seconds.append(time.perf_counter() - began_at)
         found.admitted += result.admitted if changes == CHANGES else 0
+        if sum(seconds) > _ENOUGH_SECONDS:
+            return
 
 
 def _timed(call: Callable[[], object]) -> float:

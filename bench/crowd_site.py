@@ -51,6 +51,18 @@ WITH gone AS (
 INSERT INTO events (is_feed, at, kind, group_id, unit_id, attempt)
 SELECT true, :now, 'Succeeded', group_id, unit_id, attempt FROM gone
 """
+#: Who gives way is gone at once, as if it had run, and waits again.
+_GAVE_WAY = """
+WITH gone AS (
+  DELETE FROM attempts WHERE evict_target = 'Pending' RETURNING unit_id, group_id, attempt
+), waiting AS (
+  UPDATE units SET status = 'Pending', version = version + 1, attempt = units.attempt + 1, admitted_at = NULL,
+    waiting_since = :now
+  FROM gone WHERE units.id = gone.unit_id
+)
+INSERT INTO events (is_feed, at, kind, group_id, unit_id, attempt)
+SELECT true, :now, 'Requeued', group_id, unit_id, attempt FROM gone
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +115,8 @@ class Crowd:
 
     def change(self, count: int) -> int:
         """Change so many things, spread over queues and shapes: half of them submissions, a quarter
-        cancellations, and a quarter ends of groups that leave a node to others. Returns how many ended."""
+        cancellations, and a quarter ends of groups that leave a node to others. Returns how many ended. What
+        had to give way in the last cycle is gone besides."""
         ended, cancelled = count // 4, count // 4
         self.crowd(count - ended - cancelled)
         self.books.cancel(self._sample_waiting(cancelled))
@@ -115,6 +128,7 @@ class Crowd:
                 "now": self._clock.now(),
             }
             conn.execute(text(_SOME_ENDED), values)
+            conn.execute(text(_GAVE_WAY), {"now": values["now"]})
         return ended
 
     def _sample_waiting(self, count: int) -> list[UUID]:
