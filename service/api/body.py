@@ -6,7 +6,6 @@ bytes straight into the struct and says which field is wrong.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Generator
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
@@ -17,8 +16,9 @@ from litestar.openapi.spec import Reference, Schema
 from litestar.typing import FieldDefinition
 
 from service.api.problems import UnsupportedMediaType, malformed
+from service.api.repeated_keys import find_repeated_key
 from service.api.sentences import readable
-from service.api.wrong_key import find_wrong_key
+from service.api.wrong_fields import find_wrong_fields
 from service.domain.errors import FieldError, InvalidRequest
 
 if TYPE_CHECKING:
@@ -28,9 +28,6 @@ if TYPE_CHECKING:
 MAX_BODY_BYTES = 16 * 1024 * 1024
 
 T = TypeVar("T")
-
-_PLACE = re.compile(r"^(?P<message>.*?)(?: - at (?P<inside>`key` in )?`(?P<path>\$.*)`)?$", re.DOTALL)
-_NAMED = re.compile(r"^Object (?:contains unknown|missing required) field `(?P<name>.*)`$", re.DOTALL)
 
 
 class StrictJson(AbstractDTO[T]):
@@ -117,36 +114,36 @@ def require_json(content_type: str | None) -> None:
 
 
 def read_json(body: bytes, kind: type[T]) -> T:
-    """Decode `body`. Raises InvalidRequest that names the field, or MalformedBody if it is no JSON."""
+    """Decode `body`. Raises InvalidRequest that names each wrong field, or MalformedBody if it is no JSON."""
     try:
-        return msgspec.json.decode(body, type=kind)
-    except msgspec.ValidationError as error:
-        problem = _with_key(field_error(str(error)), body, kind, sentence=str(error))
-        raise InvalidRequest(f"{problem.field or 'The body'}: {problem.message}", errors=[problem]) from None
+        return _decode(body, kind)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise malformed(f"The body is not valid JSON: {_first_line(error)}") from None
     except RecursionError:
         raise malformed("The body is nested too deeply.") from None
 
 
-def _with_key(problem: FieldError, body: bytes, kind: Any, *, sentence: str) -> FieldError:
-    """With the key of a map where msgspec does not tell it."""
-    is_key, is_value = " - at `key` in `" in sentence, problem.field.endswith("[...]")
-    if not (is_key or is_value):
-        return problem
-    path = problem.field.removesuffix("[...]")
-    key = find_wrong_key(body, kind, f"$.{path}", sentence=sentence)
-    return FieldError(f"{path}.{key[:128]}" if key and key.isprintable() else path, problem.message)
+def _decode(body: bytes, kind: type[T]) -> T:
+    try:
+        found = msgspec.json.decode(body, type=kind)
+    except msgspec.ValidationError as error:
+        first = str(error)
+    else:
+        _refuse_repeated_keys(body)
+        return found
+    # What is wrong may be said again, and right, so that nobody finds it.
+    _refuse_repeated_keys(body)
+    wrong = find_wrong_fields(body, kind, first=first)
+    raise _invalid([FieldError(each.path[:300], readable(each.sentence)[:500]) for each in wrong])
 
 
-def field_error(text: str) -> FieldError:
-    """msgspec's sentence, taken apart: "Expected `int`, got `str` - at `$.roles[0].count`"."""
-    match = _PLACE.match(text)
-    assert match is not None
-    message, path = match["message"], (match["path"] or "$").removeprefix("$").removeprefix(".")
-    if named := _NAMED.match(message):
-        path = f"{path}.{named['name']}" if path else named["name"]
-    return FieldError(path[:300], readable(message)[:500])
+def _refuse_repeated_keys(body: bytes) -> None:
+    if (path := find_repeated_key(body)) is not None:
+        raise _invalid([FieldError(path[:300], "Is there twice; say it once.")])
+
+
+def _invalid(errors: list[FieldError]) -> InvalidRequest:
+    return InvalidRequest(f"{errors[0].field or 'The body'}: {errors[0].message}", errors=errors)
 
 
 def _first_line(error: Exception) -> str:

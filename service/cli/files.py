@@ -91,7 +91,7 @@ def _documents(text: str, name: str) -> list[object]:
         try:
             return [json.loads(text, object_pairs_hook=_object)]
         except _TwiceInJson as error:
-            raise FileWrong(f"{name}: {error}") from None
+            raise FileWrong(_say_where_twice(text, name) or f"{name}: {error}") from None
         except ValueError as error:
             json_error = error
         # YAML may begin with a brace too.
@@ -137,6 +137,17 @@ def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise _TwiceInJson(f"the key {key!r} is there twice")
         found[key] = value
     return found
+
+
+def _say_where_twice(text: str, name: str) -> str:
+    """Read as YAML, a key that is there twice has a place; empty if it is no YAML."""
+    try:
+        _yaml_documents(text)
+    except yaml.MarkedYAMLError as error:
+        return _say_where(error, name)
+    except ValueError:
+        pass
+    return ""
 
 
 def _say_where(error: Exception, name: str) -> str:

@@ -13,6 +13,7 @@ from service.api.openapi import document
 from service.api.patterns import TOLD
 from service.api.schemas.group import BatchRequest, GroupRequest
 from service.api.schemas.node import DrainRequest
+from service.api.schemas.policy import PolicyRequest
 from service.api.schemas.queue import QueueRequest
 from service.api.sentences import readable
 from service.domain.errors import InvalidRequest
@@ -40,7 +41,7 @@ _TOO_LARGE = '{"name": "g", "members": 1000000000000000000000000000000}'
             "name",
             "Must be one line of text, without tabs and other control characters.",
         ),
-        (GroupRequest, {"name": "a\0b", "queue": "q\0"}, "name", TOLD[r"^[^\x00-\x1f\x7f]+$(?!\n)"]),
+        (GroupRequest, {"name": "a\0b"}, "name", TOLD[r"^[^\x00-\x1f\x7f]+$(?!\n)"]),
         (GroupRequest, {"queue": "q\0"}, "queue", "Must not contain the character U+0000."),
         (GroupRequest, {"env": {"A B": "1"}}, "env.A B", _VARIABLE),
         (GroupRequest, {"env": {"A": 1}}, "env.A", "Must be text, not a number."),
@@ -68,6 +69,48 @@ def test_a_wrong_value(kind: type[Any], body: dict[str, Any], field: str, told: 
     with pytest.raises(InvalidRequest) as refused:
         read_json(json.dumps(whole).encode(), kind)
     assert [(each.field, each.message) for each in refused.value.errors] == [(field, told)]
+
+
+def test_every_wrong_value_is_named_in_its_order() -> None:
+    body = {
+        "queues": [
+            {"name": "a b", "weight": "much", "nominal_quota": {"mx": "4", "my": 1, "mz": -1}},
+            {"name": "fine", "weight": 2},
+            {"cohort": 5, "bogus": 1, "flavors": ["mx", 3], "highest_priority": {"boss": 1, "user": "x"}},
+        ],
+        "priority_classes": [{"name": "9", "value": 1}, "urgent"],
+        "cohorts": None,
+    }
+    with pytest.raises(InvalidRequest) as refused:
+        read_json(json.dumps(body).encode(), PolicyRequest)
+    told = {each.field: each.message for each in refused.value.errors}
+    assert [*told] == [
+        "queues[0].name",
+        "queues[0].weight",
+        "queues[0].nominal_quota.mx",
+        "queues[0].nominal_quota.mz",
+        "queues[2].cohort",
+        "queues[2].bogus",
+        "queues[2].flavors[1]",
+        "queues[2].highest_priority.boss",
+        "queues[2].highest_priority.user",
+        "queues[2].name",
+        "priority_classes[0].name",
+        "priority_classes[1]",
+        "cohorts",
+    ]
+    assert told["queues[0].nominal_quota.mx"] == "Must be a number, not text."
+    assert told["queues[2].bogus"] == "There is no such field."
+    assert told["queues[2].name"] == "This field is needed."
+    assert told["priority_classes[1]"] == "Must be a map, not text."
+    assert refused.value.message == f"queues[0].name: {_NAME}"
+
+
+def test_no_more_than_a_hundred_are_named() -> None:
+    body = {"groups": [{"name": "g", "members": 0}] * 1000}
+    with pytest.raises(InvalidRequest) as refused:
+        read_json(json.dumps(body).encode(), BatchRequest)
+    assert len(refused.value.errors) == 100
 
 
 @pytest.mark.parametrize("body", ['["not", "a map"]', "3", "null", _TOO_LARGE])

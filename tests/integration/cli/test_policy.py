@@ -90,6 +90,47 @@ def test_an_error_names_its_line(muster: Muster, file: Path) -> None:
     assert (said.code, "line 3" in said.err) == (2, True)
 
 
+def test_every_value_of_a_wrong_type_is_named_with_its_line(muster: Muster, file: Path) -> None:
+    file.write_text(
+        "queues:\n"
+        "  - name: a b\n"
+        "    weight: much\n"
+        "    nominal_quota: {mx: 1, my: '2', mz: -1}\n"
+        "  - name: fine\n"
+        "  - cohort: org\n"
+        "    order: random\n"
+        "    colour: red\n"
+        "cohorts:\n"
+        "  - name: org\n"
+        "    parent: [x]\n"
+    )
+    said = muster("apply", "-f", str(file))
+    assert said.code == 6
+    places = [line.removeprefix("Error: ").partition(f"{file}, ")[2] for line in said.err.splitlines()]
+    assert [place.rpartition(": ")[0] for place in places if place] == [
+        "line 2: queues[0].name",
+        "line 3: queues[0].weight",
+        "line 4: queues[0].nominal_quota.my",
+        "line 4: queues[0].nominal_quota.mz",
+        "line 7: queues[2].order",
+        "line 8: queues[2].colour",
+        "line 6: queues[2].name",
+        "line 11: cohorts[0].parent",
+    ]
+    assert muster("export").out == "queues:\n  - name: default\n"
+
+
+def test_a_key_that_is_there_twice_is_named_with_its_line(muster: Muster, file: Path) -> None:
+    file.write_text("queues:\n  - name: q\n    nominal_quota: {mx: 1, mx: 2}\n")
+    said = muster("apply", "-f", str(file))
+    assert said.code == 2
+    assert "line 3, column 28: the key 'mx' is there twice" in said.err
+    file.write_text('{"queues": [\n  {"name": "q",\n   "name": "r"}]}')
+    said = muster("apply", "-f", str(file))
+    assert said.code == 2
+    assert "line 3, column 4: the key 'name' is there twice" in said.err
+
+
 def test_a_queue_that_is_needed_is_not_pruned(muster: Muster, client: Client, file: Path) -> None:
     muster("apply", "-f", str(file))
     client.submit({"name": "g", "queue": "research", "gpus": 1, "command": ["x"]})
