@@ -77,6 +77,7 @@ class Books:
             self._evict(eviction, now)
         world.resize(plan.resizes, now)
         world.keep_claims(plan.claims_made, ended=plan.claims_ended)
+        world.keep_pauses(plan.pauses_made, dropped=plan.pauses_dropped)
         self._settle(plan, now)
 
     def _settle(self, plan: Plan, now: datetime) -> None:

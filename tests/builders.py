@@ -296,6 +296,7 @@ class Site:
         self.world.admit(self.plan.admissions, after(seconds))
         self.world.resize(self.plan.resizes, after(seconds))
         self.world.keep_claims(self.plan.claims_made, ended=self.plan.claims_ended)
+        self.world.keep_pauses(self.plan.pauses_made, dropped=self.plan.pauses_dropped)
         return self.plan
 
     def unit(self, group_id: int) -> RunningUnit:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
@@ -44,6 +44,14 @@ def key_of(row: PendingUnit) -> Key:
     return (*place, row.id, row.shape_id, is_plain(row))
 
 
+def starts_of_priorities(keys: list[Key]) -> Iterator[int]:
+    """Where in sorted keys those of each priority begin: the first of them was submitted first."""
+    at = 0
+    while at < len(keys):
+        yield at
+        at = bisect_left(keys, (keys[at][0] + 1,), at)
+
+
 class Backlog:
     """Waiting rows. `revisions` counts, by queue, the changes of what waits in it, `class_revisions`
     those of which shapes wait in it."""
@@ -61,6 +69,10 @@ class Backlog:
         self.class_revisions: dict[int, int] = {}
         #: The first row of each class of a queue, sorted.
         self.heads_in: dict[int, list[Key]] = {}
+        #: By queue, rows that may use nominal quota alone.
+        self.bound: dict[int, set[int]] = {}
+        #: Classes in which rows came or went, until somebody takes note of it.
+        self.touched: set[ClassId] = set()
         self._keys: dict[int, Key] = {}
         self._waits: list[tuple[datetime, int]] = []
 
@@ -74,6 +86,8 @@ class Backlog:
             by_queue.setdefault(row.queue_id, []).append(key)
             kinds = self.kinds_in.setdefault((row.queue_id, row.shape_id), Counter())
             kinds[kind_of(row)] += 1
+            if not row.is_preemptible:
+                self.bound.setdefault(row.queue_id, set()).add(row.id)
             if (until := waits_until(row)) is not None:
                 insort(self._waits, (until, row.id))
         for queue_id, keys in by_queue.items():
@@ -86,6 +100,20 @@ class Backlog:
             if until > now and is_eligible(self.rows[unit_id], until):
                 return until
         return None
+
+    def emptied_by(self, unit_ids: Collection[int]) -> dict[int, frozenset[int]]:
+        """By queue, shapes of which nothing would wait without these rows."""
+        touched = {(row.queue_id, row.shape_id) for row in map(self.rows.__getitem__, unit_ids)}
+        emptied: dict[int, set[int]] = {}
+        for queue_id, shape_id in touched:
+            if all(key[4] in unit_ids for key in self.classes[queue_id, shape_id]):
+                emptied.setdefault(queue_id, set()).add(shape_id)
+        return {queue_id: frozenset(shape_ids) for queue_id, shape_ids in emptied.items()}
+
+    def oldest_in(self, queue_id: int) -> datetime:
+        """When the first was submitted of those that wait in the queue."""
+        keys = self.lines[queue_id].keys
+        return _EPOCH + min(keys[at][1] for at in starts_of_priorities(keys)) * _MICROSECOND
 
     def _add(self, queue_id: int, keys: list[Key]) -> None:
         self.revisions[queue_id] = self.revisions.get(queue_id, 0) + 1
@@ -103,6 +131,7 @@ class Backlog:
             insort(self.shapes_in.setdefault(queue_id, []), shape_id)
             self.queues_of.setdefault(shape_id, set()).add(queue_id)
             self.class_revisions[queue_id] = self.class_revisions.get(queue_id, 0) + 1
+        self.touched.add((queue_id, shape_id))
         before = rows[0] if rows else None
         if len(keys) > _BULK:
             rows.extend(keys)
@@ -120,6 +149,9 @@ class Backlog:
                 continue
             key = self._keys.pop(unit_id)
             by_queue.setdefault(row.queue_id, []).append(key)
+            self.touched.add((row.queue_id, row.shape_id))
+            if not row.is_preemptible:
+                self._unbind(row)
             rows = self.classes[row.queue_id, row.shape_id]
             before = rows[0]
             del rows[bisect_left(rows, key)]
@@ -150,6 +182,12 @@ class Backlog:
         kinds[kind] -= 1
         if not kinds[kind]:
             del kinds[kind]
+
+    def _unbind(self, row: PendingUnit) -> None:
+        bound = self.bound[row.queue_id]
+        bound.discard(row.id)
+        if not bound:
+            del self.bound[row.queue_id]
 
     def _drop_class(self, queue_id: int, shape_id: int) -> None:
         del self.classes[queue_id, shape_id], self.kinds_in[queue_id, shape_id]

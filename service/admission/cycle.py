@@ -15,6 +15,7 @@ from service.admission.explain import Explainer
 from service.admission.fit import Fitter
 from service.admission.growing import with_growing
 from service.admission.growth import Grower
+from service.admission.guard_clock import GuardClocks
 from service.admission.line import Key
 from service.admission.ordering import Head, Heads
 from service.admission.plan import Plan
@@ -109,6 +110,14 @@ def _plan(world: World, now: datetime, *, policy: Policy, without: Collection[in
     explained = Explainer(world, now, quota=quota, fitter=fitter, claims=claims).explain(
         blocked=outcome.blocked, holding=outcome.holding, finished=outcome.finished
     )
+    noted = GuardClocks(
+        world,
+        now,
+        guard_seconds=policy.guard_seconds,
+        fitter=fitter,
+        holding=outcome.holding,
+        finished=outcome.finished,
+    ).note()
     queues, numbers = with_growing(world, growth, queues=explained[0], numbers=explained[1])
     return Plan(
         config_version=world.configuration.version,
@@ -118,6 +127,8 @@ def _plan(world: World, now: datetime, *, policy: Policy, without: Collection[in
         claims_ended=claims.ended(),
         wasted=claims.wasted(),
         resizes=(*preemptor.resizes, *growth.resizes),
+        pauses_made=noted.made,
+        pauses_dropped=noted.dropped,
         queues=queues,
         numbers=numbers,
     )

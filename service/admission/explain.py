@@ -68,7 +68,8 @@ class Explainer:
         forced = _by_queue(each for each in blocked if self._has_places_and_quota(each))
         # 3. The verdicts of each queue.
         view = QueueView(world, self._now, finished=finished, admitted=admitted)
-        gone = self._finished_classes(finished)
+        # What was admitted still waits, for the World, until it is committed.
+        gone = world.backlog.emptied_by(finished)
         queues: dict[int, QueueVerdict] = {}
         for queue_id in sorted({*world.configuration.queues, *world.backlog.shapes_in}):
             verdicts = self._verdicts(
@@ -101,18 +102,6 @@ class Explainer:
     def _has_places_and_quota(self, class_id: ClassId) -> bool:
         queue_id, shape_id = class_id
         return not self._shapes[shape_id] and shape_id in self._world.memory.gates.of(queue_id).open
-
-    def _finished_classes(self, finished: Collection[int]) -> dict[int, frozenset[int]]:
-        """Classes of which nothing waits any more: what was admitted does so, for the World, until it is
-        committed."""
-        world = self._world
-        rows = (world.pending[unit_id] for unit_id in finished)
-        touched = {(row.queue_id, row.shape_id) for row in rows}
-        return _by_queue(
-            class_id
-            for class_id in touched
-            if all(key[4] in finished for key in world.backlog.classes[class_id])
-        )
 
     def _verdicts(
         self, queue_id: int, changed: Collection[int], forced: frozenset[int]
@@ -219,6 +208,8 @@ class Explainer:
                 numbers=numbers,
             )
             known = self._world.memory.never[class_id] = (never, numbers)
+            if never:
+                self._world.memory.infeasible.setdefault(queue.id, set()).add(class_id[1])
         return known[0]
 
     def _shape_verdict(self, shape_id: int) -> Verdict:

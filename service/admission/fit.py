@@ -90,8 +90,11 @@ class Fitter:
 
     def _may_not_borrow(self, row: PendingUnit) -> bool:
         """What nobody could take back may not be borrowed."""
-        could_borrow = self.quota.tree.queues[row.queue_id].parent is not None
-        return could_borrow and not row.is_preemptible
+        return self.may_borrow(row.queue_id) and not row.is_preemptible
+
+    def may_borrow(self, queue_id: int) -> bool:
+        """Whether there is anybody of whom the queue could borrow."""
+        return self.quota.tree.queues[queue_id].parent is not None
 
     def fit_claimant(self, row: PendingUnit) -> Fitted:
         """As `fit`, of a row with places of its own."""

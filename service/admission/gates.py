@@ -40,6 +40,8 @@ class Gate:
         self.open: set[int] = set()
         self.counts: Counter[Exceeded] = Counter()
         self.changed: set[int] = set()
+        #: Counts these changes.
+        self.answers = 0
         self._queue_id = queue_id
         self._stamp = (-1, -1)
         self._needs: dict[Measure, list[tuple[int, int]]] = {}
@@ -89,6 +91,7 @@ class Gate:
         self.counts.update(exceeded)
         self.exceeded[shape_id] = exceeded
         self.changed.add(shape_id)
+        self.answers += 1
         (self.open.discard if exceeded else self.open.add)(shape_id)
 
     def _add(self, shape_id: int, query: ShapeQuery) -> None:
@@ -102,6 +105,7 @@ class Gate:
         self.counts.subtract(self.exceeded.pop(shape_id))
         self.open.discard(shape_id)
         self.changed.add(shape_id)
+        self.answers += 1
         self._others.discard(shape_id)
         for measure, need in _measures(query) or ():
             needs = self._needs[measure]

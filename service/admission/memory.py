@@ -12,6 +12,7 @@ from typing import NamedTuple
 from service.admission.backlog import ClassId
 from service.admission.differences import NodeChanges
 from service.admission.gates import Gates
+from service.admission.pauses import Halted
 from service.admission.plan import Blocker, QueueVerdict
 from service.admission.quota import Exceeded
 
@@ -63,6 +64,14 @@ class ShapeMemo(NamedTuple):
     numbers: Numbers
 
 
+class HaltedMemo(NamedTuple):
+    """Whose guard clocks stand still in a queue, and on what that rests: the answers of its gate, how many of
+    its classes never fit, and what its single rows rest on; None if that was moved by the cycle itself."""
+
+    stamp: tuple[int, int, tuple[int, ...] | None]
+    halted: Halted
+
+
 class Memory:
     """Equal verdicts are one object from cycle to cycle, so that comparing them costs nothing."""
 
@@ -76,6 +85,9 @@ class Memory:
         self.gates = Gates()
         #: Why a class never fits, and the numbers that say so: nothing but configuration.
         self.never: dict[ClassId, tuple[Verdict, Numbers]] = {}
+        #: By queue, the classes that never fit.
+        self.infeasible: dict[int, set[int]] = {}
+        self.halted: dict[int, HaltedMemo] = {}
         #: Which flavors the classes of a queue could take, and how often these had changed then.
         self.flavors: dict[int, tuple[int, frozenset[str]]] = {}
         #: Classes of which no claim can be dated, and on what that rests.

@@ -24,11 +24,16 @@ class OwnLimits:
         self._query_of = query_of
         self._users: dict[UserKey, Amounts] = {}
         self._groups: dict[int, Amounts] = {}
+        self._charged: set[int] = set()
         #: Shapes that are too much, by user of a queue, and by group.
         self._over: set[tuple[UserKey | int, int]] = set()
 
     def is_limited(self, queue_id: int) -> bool:
         return queue_id in self._use.limited
+
+    def is_charged(self, queue_id: int) -> bool:
+        """Whether the cycle adds anything to what users and groups hold in the queue."""
+        return queue_id in self._charged
 
     def is_over(self, row: PendingUnit) -> bool:
         """Whether one unit of the row is too much for its owner or group, whichever model it takes: it is
@@ -71,6 +76,7 @@ class OwnLimits:
 
     def charge(self, row: Unit, usage: Mapping[str, int]) -> None:
         if row.queue_id in self._use.limited:
+            self._charged.add(row.queue_id)
             user = self._users.setdefault((row.queue_id, row.owner), {})
             group = self._groups.setdefault(row.group_id, {})
             for resource, amount in usage.items():

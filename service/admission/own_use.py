@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 
 from service.admission.world import Configuration, RunningUnit
@@ -22,6 +23,8 @@ class OwnUse:
         }
         self.users: dict[UserKey, Amounts] = {}
         self.groups: dict[int, Amounts] = {}
+        #: Counts, by queue, the changes of what is held.
+        self.revisions: Counter[int] = Counter()
         if self.limited:
             for unit in running:
                 self.start(unit)
@@ -35,6 +38,7 @@ class OwnUse:
     def _add(self, unit: RunningUnit, sign: int) -> None:
         if unit.queue_id not in self.limited:
             return
+        self.revisions[unit.queue_id] += 1
         user = self.users.setdefault((unit.queue_id, unit.owner), {})
         group = self.groups.setdefault(unit.group_id, {})
         for resource, amount in unit.usage.items():

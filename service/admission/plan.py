@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from service.admission.packed_order import PackedOrder
+from service.admission.pauses import GuardPause
 from service.domain.claim import Claim
 from service.domain.node import Place
 from service.domain.preemption import Entitlement, WasteCause
@@ -117,6 +119,8 @@ class QueueVerdict:
 class Plan:
     """`claims_made` are new ones, and those that changed; `claims_ended` names the units whose claim is over,
     `wasted` why it is, of those for whom others gave way and who do not start.
+    `pauses_made` of guard clocks begin or end now, `pauses_dropped` names by queue and beginning those that
+    nobody waits for any more.
     `queues` holds a verdict for each queue, also where nothing waits. `numbers` are shared
     amounts (free on the nodes that a class allows, quota in use, quota ceilings), of which it holds
     those that a blocker names."""
@@ -128,6 +132,8 @@ class Plan:
     claims_ended: frozenset[int] = frozenset()
     wasted: Mapping[int, WasteCause] = field(default_factory=dict)
     resizes: tuple[Resize, ...] = ()
+    pauses_made: tuple[GuardPause, ...] = ()
+    pauses_dropped: frozenset[tuple[int, datetime]] = frozenset()
     queues: Mapping[int, QueueVerdict]
     numbers: Mapping[str, int]
 
@@ -135,5 +141,11 @@ class Plan:
     def is_quiet(self) -> bool:
         """Whether nothing is to be written of it, but what readers see."""
         return not (
-            self.admissions or self.evictions or self.claims_made or self.claims_ended or self.resizes
+            self.admissions
+            or self.evictions
+            or self.claims_made
+            or self.claims_ended
+            or self.resizes
+            or self.pauses_made
+            or self.pauses_dropped
         )

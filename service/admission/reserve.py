@@ -31,6 +31,10 @@ from service.domain.queue import Order
 Slot = tuple[str, int, str]
 
 
+#: For so many of those whose guard has run out places are sought in one cycle.
+_GUARDED = 64
+
+
 class Onlookers:
     """All who want to see heads that find no place beside what is kept."""
 
@@ -189,6 +193,7 @@ class Reserver:
     # ------------------------------------------------------------------ claims that are made
     def guard(self) -> None:
         """For those whose guard has run out, before anybody is considered: what is free next is theirs."""
+        searches = 0
         for row in find_expired(self._world, self._now, self._guard_seconds, is_next=self._may_be_next):
             claim = self._claims.find(row.id)
             if claim is not None:
@@ -196,6 +201,9 @@ class Reserver:
                 continue
             if row.shape_id not in self._fitter.misses or not self._lacks_places_alone(row):
                 continue
+            searches += 1
+            if searches > _GUARDED:
+                return
             self._keep_for_guard(row)
 
     def _keep_for_guard(self, row: PendingUnit) -> None:

@@ -11,6 +11,7 @@ from service.admission.backlog import Backlog
 from service.admission.capacity import Capacity
 from service.admission.differences import NodeChanges, has_same_queues, node_changes
 from service.admission.feasible import Feasibility
+from service.admission.guard_line import Guards
 from service.admission.holders import Holders
 from service.admission.holds import Taken, taken_by
 from service.admission.kept import is_entitled, kept_of
@@ -18,6 +19,7 @@ from service.admission.line import Key
 from service.admission.memory import Memory
 from service.admission.own_use import OwnUse
 from service.admission.past_use import PastUse
+from service.admission.pauses import GuardPause, Pauses
 from service.admission.plan import Admission, Resize
 from service.admission.quota_tree import QuotaTree, Usage
 from service.admission.surplus import part_of
@@ -37,6 +39,7 @@ class Snapshot:
     shapes: Mapping[int, Shape]
     order: Mapping[int, tuple[Key, ...]]
     claims: Mapping[int, Claim]
+    pauses: Mapping[int, Pauses]
     used: Mapping[int, Mapping[str, int]]
     free: Mapping[int, tuple[frozenset[int], int, int]]
 
@@ -62,6 +65,9 @@ class World:
         self.resizable: dict[int, RunningUnit] = {}
         #: By the row that waits. Only a full load and the leader's own commits change them.
         self.claims: dict[int, Claim] = {}
+        #: When guards stood still, by queue. The same of them.
+        self.pauses: dict[int, Pauses] = {}
+        self.guards = Guards()
         self.used: Usage = {}
         self.quota = QuotaTree(self.configuration, {})
         self.holders = Holders()
@@ -101,6 +107,7 @@ class World:
             self._set_terms(changes.configuration.queues)
         changes = self._on_terms(changes)
         self.claims.update(changes.claims)
+        self.pauses.update(changes.pauses)
         self.past_use.add(changes.past_use)
         freed: list[Freed] = []
         for unit_id in sorted({*changes.gone, *changes.pending, *changes.running}):
@@ -186,6 +193,22 @@ class World:
         self.claims_revision += 1
         self._settle_claims()
 
+    def keep_pauses(self, made: Iterable[GuardPause], *, dropped: Iterable[tuple[int, datetime]]) -> None:
+        """Apply what the leader has committed of pauses."""
+        kept: dict[int, dict[datetime, GuardPause]] = {}
+        gone = set(dropped)
+        made = tuple(made)
+        for queue_id in {*(pause.queue_id for pause in made), *(queue_id for queue_id, _ in gone)}:
+            kept[queue_id] = {each.began_at: each for each in self.pauses.pop(queue_id, ())}
+        for pause in made:
+            kept[pause.queue_id][pause.began_at] = pause
+        for queue_id, began_at in gone:
+            kept[queue_id].pop(began_at, None)
+            self.guards.forget(queue_id)
+        for queue_id, by_beginning in kept.items():
+            if by_beginning:
+                self.pauses[queue_id] = tuple(by_beginning[at] for at in sorted(by_beginning))
+
     def next_wake(self, now: datetime) -> datetime | None:
         """When waiting alone changes what may be admitted: the next end of a backoff, or the next instant
         before which a group was not to start."""
@@ -201,6 +224,7 @@ class World:
             shapes={shape_id: self.shapes[shape_id] for shape_id in used_shapes},
             order={queue_id: tuple(line.keys) for queue_id, line in self.backlog.lines.items()},
             claims=dict(self.claims),
+            pauses=dict(self.pauses),
             used={
                 queue_id: {resource: amount for resource, amount in used.items() if amount}
                 for queue_id, used in self.used.items()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from service.admission.past_use import Charge
+from service.admission.pauses import Pauses
 from service.domain.claim import Claim
 from service.domain.node import Place
 from service.domain.queue import Order, QueuePolicy, Quota, Stop
@@ -170,9 +171,9 @@ class RunningUnit:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
     """States that replace what the World has. A unit that changed is in exactly one of `pending`,
-    `running` or `gone`; `configuration` is None when its version has not moved. Claims are written by the
-    leader alone, so only a full load brings them. `past_use`: all that is over and counts, in a full load;
-    `charges`: what closed attempts of these units count."""
+    `running` or `gone`; `configuration` is None when its version has not moved. Claims, and by queue the
+    pauses of guards, are written by the leader alone, so only a full load brings them. `past_use`: all that
+    is over and counts, in a full load; `charges`: what closed attempts of these units count."""
 
     configuration: Configuration | None = None
     shapes: Mapping[int, Shape] = field(default_factory=dict)
@@ -180,6 +181,7 @@ class Changes:
     running: Mapping[int, RunningUnit] = field(default_factory=dict)
     gone: frozenset[int] = frozenset()
     claims: Mapping[int, Claim] = field(default_factory=dict)
+    pauses: Mapping[int, Pauses] = field(default_factory=dict)
     past_use: tuple[Charge, ...] = ()
     charges: Mapping[tuple[int, int], tuple[Charge, ...]] = field(default_factory=dict)
 

@@ -17,6 +17,7 @@ from service.store.admit import WaitingRow, admit, begin_cycle, read_taken
 from service.store.begin import own_begin
 from service.store.claims import write_claims
 from service.store.evictions import EvictedUnit, evict, read_evicted, settle_preemptions
+from service.store.guard_pauses import write_guard_pauses
 from service.store.lease import Fence
 from service.store.resizes import read_resized, write_resizes
 
@@ -95,6 +96,7 @@ def _commit_once(
             write_claims(
                 driver, made=plan.claims_made, ended=plan.claims_ended, starting=_starting(plan), now=now
             )
+            write_guard_pauses(driver, made=plan.pauses_made, dropped=plan.pauses_dropped)
             settle_preemptions(driver, started=_served(plan), wasted=plan.wasted, now=now)
             evicted = evict(driver, plan.evictions, now=now)
         taken, resized = read_taken(admitted), read_resized(written)

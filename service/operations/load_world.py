@@ -10,6 +10,7 @@ from service.admission.world import Changes, PendingUnit, RunningUnit
 from service.domain.shape import Shape
 from service.store.claims import read_claims
 from service.store.feed import Snapshot, open_snapshot, read_changes, read_changes_within, read_position
+from service.store.guard_pauses import read_guard_pauses
 from service.store.past_use import read_past_use
 from service.store.shapes import load_shapes
 from service.store.world_rows import read_all_units, read_configuration
@@ -35,7 +36,7 @@ def load_world(conn: Connection, *, half_life_seconds: float = 0.0) -> tuple[Cha
         here = read_position(conn)
         configuration = read_configuration(conn)
         pending, running = read_all_units(conn)
-        claims = read_claims(conn)
+        claims, pauses = read_claims(conn), read_guard_pauses(conn)
         past_use = read_past_use(conn, half_life_seconds) if half_life_seconds > 0 else ()
     shapes = _shapes_of(conn, pending, running=running, known={})
     changes = Changes(
@@ -44,6 +45,7 @@ def load_world(conn: Connection, *, half_life_seconds: float = 0.0) -> tuple[Cha
         pending=pending,
         running=running,
         claims=claims,
+        pauses=pauses,
         past_use=past_use,
     )
     position = Position(

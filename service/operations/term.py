@@ -156,6 +156,7 @@ class Term:
             self.world.resize(outcome.resized, now)
             still_waiting = {admission.from_unit_id for admission in outcome.lost}
             self.world.keep_claims(plan.claims_made, ended=plan.claims_ended - still_waiting)
+            self.world.keep_pauses(plan.pauses_made, dropped=plan.pauses_dropped)
         return outcome
 
     def _independent_victims(self, plan: Plan) -> Iterable[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sqlalchemy import BigInteger, CheckConstraint, Column, DateTime, ForeignKey, Integer, Table, Text
+from sqlalchemy import ARRAY, BigInteger, CheckConstraint, Column, DateTime, ForeignKey, Integer, Table, Text
 from sqlalchemy.dialects.postgresql import JSONB
 
 from service.domain.claim import ClaimCause
@@ -31,13 +31,21 @@ claims = Table(
     CheckConstraint(one_of("cause", ClaimCause), name="cause"),
     CheckConstraint("redated >= 0", name="redated"),
 )
-#: When a class (a queue's units of one shape) lacked something else than places: its guards stood still.
+#: When guards of a queue stood still, because something else than places was missing. Written as claims are.
 guard_pauses = Table(
     "guard_pauses",
     metadata,
-    Column("queue_id", BigInteger, primary_key=True, autoincrement=False),
-    Column("shape_id", BigInteger, primary_key=True, autoincrement=False),
+    Column(
+        "queue_id",
+        BigInteger,
+        ForeignKey("queues.id", ondelete="CASCADE"),
+        primary_key=True,
+        autoincrement=False,
+    ),
     Column("began_at", DateTime(timezone=True), primary_key=True),
     Column("ended_at", DateTime(timezone=True), comment="NULL: it goes on"),
+    Column("shape_ids", ARRAY(BigInteger), nullable=False, comment="classes whose guards stood still"),
+    Column("unit_ids", ARRAY(BigInteger), nullable=False, comment="single rows that wait whose guard did"),
+    Column("moving", ARRAY(BigInteger), comment="not NULL: all guards of the queue, but those of these rows"),
     CheckConstraint("ended_at > began_at", name="order"),
 )

@@ -25,6 +25,7 @@ def cycle(made: Site, seconds: float, policy: Policy = GUARD) -> Plan:
     for eviction in plan.evictions:
         made.world.give_way(eviction.unit_id, after(seconds), preempted_at=(after(seconds),))
     made.world.keep_claims(plan.claims_made, ended=plan.claims_ended)
+    made.world.keep_pauses(plan.pauses_made, dropped=plan.pauses_dropped)
     return plan
 
 

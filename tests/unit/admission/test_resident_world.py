@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from datetime import datetime, timedelta
 
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from service.admission.cycle import plan_cycle
+from service.admission.eligibility import is_eligible, is_open
+from service.admission.guard import find_expired
+from service.admission.guard_line import waits_since
+from service.admission.pauses import Pauses, clock_of
 from service.admission.plan import Plan
+from service.admission.policy import Policy
 from service.admission.resident import World
+from service.admission.terms import stored_shape_id
 from service.admission.world import Changes, Configuration, Freed, Node, PendingUnit, RunningUnit
+from service.domain.claim import Claim
 from service.domain.reasons import Code
 from service.domain.shape import Shape
 from tests.builders import Site, after, configuration, gang, independent, node, queue, role, site, submitted
 from tests.unit.admission.strategies import configurations, groups, reconfigured
+
+#: Short against the steps of time, so that guards run out.
+POLICY = Policy(guard_seconds=12)
 
 
 class AnyChanges(RuleBasedStateMachine):
@@ -28,6 +40,8 @@ class AnyChanges(RuleBasedStateMachine):
         self.shapes: dict[int, Shape] = {}
         self.pending: dict[int, PendingUnit] = {}
         self.running: dict[int, RunningUnit] = {}
+        self.claims: dict[int, Claim] = {}
+        self.pauses: dict[int, Pauses] = {}
         self.groups = 0
         self.seconds = 0
 
@@ -50,9 +64,16 @@ class AnyChanges(RuleBasedStateMachine):
     def cycle(self, seconds: int) -> None:
         self.seconds += seconds
         now = after(self.seconds)
-        plan = plan_cycle(self.world, now)
-        assert plan == plan_cycle(self._fresh(), now)
+        plan = plan_cycle(self.world, now, policy=POLICY)
+        assert plan == plan_cycle(self._fresh(), now, policy=POLICY)
+        expired = list(find_expired(self.world, now, POLICY.guard_seconds, is_next=_anybody))
+        assert expired == list(_expired(self.world, now))
         self.world.admit(plan.admissions, now)
+        self.world.keep_claims(plan.claims_made, ended=plan.claims_ended)
+        self.world.keep_pauses(plan.pauses_made, dropped=plan.pauses_dropped)
+        self.claims |= {claim.unit_id: claim for claim in plan.claims_made}
+        self.claims = {key: each for key, each in self.claims.items() if key not in plan.claims_ended}
+        self.pauses = dict(self.world.pauses)
         for admission in plan.admissions:
             row = self.pending[admission.from_unit_id]
             if admission.unit_id == row.id:
@@ -140,9 +161,32 @@ class AnyChanges(RuleBasedStateMachine):
                 shapes=self.shapes,
                 pending=self.pending,
                 running=self.running,
+                claims=self.claims,
+                pauses=self.pauses,
             )
         )
         return fresh
+
+
+def _anybody(row: PendingUnit) -> bool:
+    return True
+
+
+def _expired(world: World, now: datetime) -> Iterator[PendingUnit]:
+    """Whose guard has run out, row by row: of each class the first, by when the first of it ran out."""
+    guard, found = timedelta(seconds=POLICY.guard_seconds), []
+    for (queue_id, _), keys in world.backlog.classes.items():
+        if not is_open(world.configuration.queues.get(queue_id)):
+            continue
+        run_out = []
+        for row in (world.pending[key[4]] for key in keys):
+            shape_id, pauses = stored_shape_id(row.shape_id), world.pauses.get(queue_id, ())
+            clock = clock_of(pauses, shape_id, row.id, since=waits_since(row), guard=guard)
+            if is_eligible(row, now) and clock.runs_out_at is not None and clock.runs_out_at <= now:
+                run_out.append((clock.runs_out_at, row))
+        if run_out:
+            found.append((min(at for at, _ in run_out), min(row.id for _, row in run_out), run_out[0][1]))
+    return (row for _, _, row in sorted(found, key=lambda each: each[:2]))
 
 
 # Shrinking a run of many steps takes minutes and helps little: the steps are printed.
