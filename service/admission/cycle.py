@@ -110,14 +110,7 @@ def _plan(world: World, now: datetime, *, policy: Policy, without: Collection[in
     explained = Explainer(world, now, quota=quota, fitter=fitter, claims=claims).explain(
         blocked=outcome.blocked, holding=outcome.holding, finished=outcome.finished
     )
-    noted = GuardClocks(
-        world,
-        now,
-        guard_seconds=policy.guard_seconds,
-        fitter=fitter,
-        holding=outcome.holding,
-        finished=outcome.finished,
-    ).note()
+    noted = GuardClocks(world, now, policy=policy, fitter=fitter).note(outcome.holding, outcome.finished)
     queues, numbers = with_growing(world, growth, queues=explained[0], numbers=explained[1])
     return Plan(
         config_version=world.configuration.version,

@@ -13,6 +13,7 @@ from service.admission.line import Key
 from service.admission.memory import HaltedMemo
 from service.admission.own_limits import exceeded
 from service.admission.pauses import EVERYBODY, GuardPause, Halted, Pauses, next_pauses, without_old
+from service.admission.policy import Policy
 from service.admission.quota import exceeded_models
 from service.admission.resident import World
 from service.admission.terms import stored_shape_id
@@ -29,29 +30,22 @@ class Noted(NamedTuple):
 
 
 class GuardClocks:
-    """Of one cycle, at its end: quota is as it leaves it. `holding`: in strict queues, the blocked head.
-    `finished`: rows of which nothing waits any more."""
+    """Of one cycle, at its end: quota is as it leaves it."""
 
-    def __init__(
-        self,
-        world: World,
-        now: datetime,
-        *,
-        guard_seconds: float,
-        fitter: Fitter,
-        holding: Mapping[int, Key],
-        finished: Collection[int],
-    ) -> None:
+    def __init__(self, world: World, now: datetime, *, policy: Policy, fitter: Fitter) -> None:
         self._world = world
         self._now = now
-        self._guard_seconds = guard_seconds
+        self._guard_seconds = policy.guard_seconds
         self._fitter = fitter
-        self._holding = holding
-        self._finished = finished
-        self._emptied = world.backlog.emptied_by(finished)
+        self._holding: Mapping[int, Key] = {}
+        self._finished: Collection[int] = ()
+        self._emptied: Mapping[int, Collection[int]] = {}
 
-    def note(self) -> Noted:
-        """Empty, if all stand still or run as before."""
+    def note(self, holding: Mapping[int, Key], finished: Collection[int]) -> Noted:
+        """`holding`: in strict queues, the blocked head; `finished`: rows of which nothing waits any more.
+        Empty, if all stand still or run as before."""
+        self._holding, self._finished = holding, finished
+        self._emptied = self._world.backlog.emptied_by(finished)
         backlog, pauses = self._world.backlog, self._world.pauses
         made: list[GuardPause] = []
         dropped: set[tuple[int, datetime]] = set()
@@ -96,7 +90,7 @@ class GuardClocks:
     def _halted_classes(self, queue_id: int) -> Halted:
         memory = self._world.memory
         gate, infeasible = memory.gates.of(queue_id), memory.infeasible.get(queue_id, set[int]())
-        emptied = self._emptied.get(queue_id, frozenset())
+        emptied = frozenset(self._emptied.get(queue_id, ()))
         stamp = gate.answers, len(infeasible), None if emptied else self._stamp_of_rows(queue_id)
         known = memory.halted.get(queue_id)
         if known is not None and known.stamp == stamp and None not in stamp:

@@ -108,6 +108,7 @@ class Memory:
         memory._parts, memory._numbers = self._parts, self._numbers
         if changes.is_of_states_alone:
             memory.never, memory.classes, memory.unsure = self.never, self.classes, self.unsure
+            memory.infeasible = self.infeasible
         else:
             memory.unsure = set(self.queue_classes)
         return memory

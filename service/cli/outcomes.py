@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from service.cli.spans import between, clock_time
+from service.cli.spans import between, clock_time, span
 from service.client.errors import ClientError
 from service.domain.status import Status
 
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from service.client import Client
+    from service.client.explanations import Position
     from service.client.groups import Group
 
 
@@ -70,3 +71,15 @@ def describe_wait(client: Client, group: Group) -> str:
     position = "" if explanation.position is None else f"position {explanation.position} in {group.queue}"
     first = explanation.reasons[0].message if explanation.reasons else ""
     return ", ".join(part for part in (position, first) if part)
+
+
+def describe_guard(position: Position, now: datetime) -> str:
+    """When places are kept for it whatever their date."""
+    if position.guard_left_seconds is None:
+        return ""
+    left = span(position.guard_left_seconds)
+    if position.guard_at is None:
+        return f"stands still with {left} left: more than places is missing"
+    if position.guard_at <= now:
+        return f"ran out at {clock_time(position.guard_at, today=now)}"
+    return f"runs out at {clock_time(position.guard_at, today=now)}, in {left}, while only places are missing"

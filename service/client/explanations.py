@@ -20,6 +20,9 @@ class Position(Struct, frozen=True, kw_only=True):
     cycle_id: int | None
     #: The date of its claim.
     planned_start_at: datetime | None
+    #: When its guard runs out, if nothing but places is missing until then; None while more is.
+    guard_at: datetime | None = None
+    guard_left_seconds: int | None = None
 
 
 class Reason(Struct, frozen=True, kw_only=True):

@@ -11,6 +11,7 @@ from uuid import UUID
 from redis import Redis
 from sqlalchemy import Connection, Engine
 
+from service.admission.pauses import Clock
 from service.admission.plan import Blocker
 from service.domain.dependency import When
 from service.domain.principal import Principal
@@ -18,6 +19,7 @@ from service.domain.reasons import Code, Reason, rank
 from service.domain.wording import message
 from service.inventory.client import inventory_errors
 from service.inventory.verdicts import PublishedQueue, read_numbers, read_queue
+from service.operations.guard_of_group import find_guard
 from service.operations.own_limit_reasons import reasons_of_own_limits
 from service.operations.read_groups import get_visible_group, reading
 from service.store.claim_reads import find_claim
@@ -40,7 +42,8 @@ class Standing:
     what waits may not be admitted now (held, waiting for another group or for an instant, queue stopped),
     or no cycle has seen it.
     `as_of` and `cycle_id` name the cycle.
-    `planned_start_at` is the date of its claim, while that is to come."""
+    `planned_start_at` is the date of its claim, while that is to come. `guard`: its clock, if it may be
+    admitted now."""
 
     group: GroupRow
     is_waiting: bool
@@ -50,6 +53,7 @@ class Standing:
     as_of: datetime | None
     cycle_id: int | None
     planned_start_at: datetime | None
+    guard: Clock | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,14 +67,23 @@ class Explanation:
 
 
 def get_position(
-    engine: Engine, redis: Redis, *, public_id: UUID, principal: Principal, now: datetime
+    engine: Engine,
+    redis: Redis,
+    *,
+    public_id: UUID,
+    principal: Principal,
+    now: datetime,
+    guard_seconds: float,
 ) -> Standing:
     """Raises NotFound and InventoryUnavailable."""
     with reading(engine) as conn:
         group = get_visible_group(conn, public_id, principal=principal)
         facts = get_waiting_facts(conn, group.id, now=now)
         published = _published(redis, group) if facts.rows else None
-        return _standing(conn, group, facts=facts, published=published, now=now)
+        standing = _standing(conn, group, facts=facts, published=published, now=now)
+        if not facts.is_eligible:
+            return standing
+        return replace(standing, guard=find_guard(conn, group.id, guard_seconds=guard_seconds))
 
 
 def explain_group(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -48,6 +49,31 @@ def read_guard_pauses(conn: Connection, queue_id: int | None = None) -> dict[int
             )
         )
     return {key: tuple(pauses) for key, pauses in found.items()}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarded:
+    """A row that waits, and `since` when it could have been admitted."""
+
+    unit_id: int
+    queue_id: int
+    shape_id: int
+    since: datetime
+
+
+def find_guarded(conn: Connection, group_id: int) -> Guarded | None:
+    """The first row of the group that waits."""
+    row = conn.execute(
+        text(
+            "SELECT u.id AS unit_id, g.queue_id, g.shape_id,"
+            " COALESCE(u.waiting_since, g.submitted_at) AS since"
+            " FROM units u JOIN groups g ON g.id = u.group_id"
+            " WHERE u.group_id = :group_id AND u.ended_at IS NULL AND u.status = 'Pending'"
+            " ORDER BY u.first_index LIMIT 1"
+        ),
+        {"group_id": group_id},
+    ).one_or_none()
+    return None if row is None else Guarded(**row._mapping)
 
 
 def write_guard_pauses(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from litestar import Controller, get
 from litestar.params import FromPath
 
-from service.api.deps import ClockDep, EngineDep, PrincipalDep, RedisDep
+from service.api.deps import ClockDep, EngineDep, PrincipalDep, RedisDep, SettingsDep
 from service.api.schemas.explanation import PositionAnswer, ReasonsAnswer, position_answer, reasons_answer
 from service.api.schemas.ids import group_id_of
 from service.operations import explain_group
@@ -22,15 +22,20 @@ class ExplanationsController(Controller):
         engine: EngineDep,
         redis: RedisDep,
         clock: ClockDep,
+        settings: SettingsDep,
         principal: PrincipalDep,
     ) -> PositionAnswer:
         """Where a group stands in its queue and overall, as of the last cycle."""
-        public_id = group_id_of(group_id)
-        return position_answer(
-            explain_group.get_position(
-                engine, redis, public_id=public_id, principal=principal, now=clock.now()
-            )
+        now = clock.now()
+        standing = explain_group.get_position(
+            engine,
+            redis,
+            public_id=group_id_of(group_id),
+            principal=principal,
+            now=now,
+            guard_seconds=settings.guard_seconds,
         )
+        return position_answer(standing, now)
 
     @get("/reasons", operation_id="get-reasons", sync_to_thread=True)
     def get_reasons(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from math import ceil
 from uuid import UUID
 
 from service.api.wire import AnswerStruct
@@ -26,6 +27,11 @@ class PositionAnswer(AnswerStruct, frozen=True, kw_only=True):
     cycle_id: int | None
     #: The date of its claim: when the places that are kept for it should be free.
     planned_start_at: datetime | None
+    #: When places are kept for it whatever their date, if nothing but places is missing until then. Null
+    #: while more is missing, so that its guard stands still.
+    guard_at: datetime | None
+    #: So much of its guard is left. Null if nothing of it may start now, for a reason of its own.
+    guard_left_seconds: int | None
 
 
 class ReasonAnswer(AnswerStruct, frozen=True, kw_only=True):
@@ -57,7 +63,9 @@ class ReasonsAnswer(AnswerStruct, frozen=True, kw_only=True):
     reasons: list[ReasonAnswer]
 
 
-def position_answer(standing: Standing) -> PositionAnswer:
+def position_answer(standing: Standing, now: datetime) -> PositionAnswer:
+    guard = standing.guard
+    left = None if guard is None else guard.left if guard.runs_out_at is None else guard.runs_out_at - now
     return PositionAnswer(
         id=standing.group.public_id,
         queue=standing.group.queue,
@@ -68,6 +76,8 @@ def position_answer(standing: Standing) -> PositionAnswer:
         as_of=standing.as_of,
         cycle_id=standing.cycle_id,
         planned_start_at=standing.planned_start_at,
+        guard_at=None if guard is None else guard.runs_out_at,
+        guard_left_seconds=None if left is None else max(0, ceil(left.total_seconds())),
     )
 
 

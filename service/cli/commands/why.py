@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import rich_click as click
 
 from service.cli.completing import complete_groups
-from service.cli.outcomes import describe_claim, describe_end, describe_places
+from service.cli.outcomes import describe_claim, describe_end, describe_guard, describe_places
 from service.cli.printer import Cell, Column, Printer
 from service.cli.references import find_group_id
 from service.cli.session import Session, pass_session, print_options
@@ -70,6 +70,8 @@ def _show(
     out.pair("position", _position(position, now))
     if kept := describe_claim(group, now):
         out.pair("kept for it", kept)
+    if guard := describe_guard(position, now):
+        out.pair("guard", guard)
     out.line("")
     rows: list[Sequence[Cell]] = []
     for number, reason in enumerate(reasons, start=1):

@@ -271,3 +271,23 @@ def test_what_its_queue_may_never_hold_is_told_not_refused(
     cluster.settle()
     reasons = {each["code"]: each for each in _reasons(admin, group)["reasons"]}
     assert (reasons["NeverFits"]["need"], reasons["NeverFits"]["limit"]) == (most + 1, most)
+
+
+def test_its_guard_runs_only_while_places_alone_are_missing(
+    user: Client, admin: Client, cluster: Cluster
+) -> None:
+    quota = {"nominal_quota": {"H100-80GB": 2}}
+    admin.post("/v1/queues", json={"name": "small", **quota}).raise_for_status()
+    _submit(user, gpus=2, queue="small")
+    _submit(user, gpus=2)
+    cluster.settle()
+    short, both = _submit(user, gpus=2), _submit(user, gpus=1, queue="small")
+    cluster.settle()
+    running = user.get(f"/v1/groups/{short}/position").json()
+    assert running["guard_at"] > user.get(f"/v1/groups/{short}").json()["submitted_at"]
+    assert 86_000 < running["guard_left_seconds"] <= 86_400
+    still = user.get(f"/v1/groups/{both}/position").json()
+    assert (still["guard_at"], 86_000 < still["guard_left_seconds"] <= 86_400) == (None, True)
+    user.post(f"/v1/groups/{short}/hold").raise_for_status()
+    held = user.get(f"/v1/groups/{short}/position").json()
+    assert (held["guard_at"], held["guard_left_seconds"]) == (None, None)

@@ -49,6 +49,7 @@ class Life:
                 self.requeue,
                 self.lose_or_find_a_device,
                 self.cordon_or_uncordon,
+                self.stop_or_start_the_queue,
             ]
         )()
 
@@ -102,6 +103,10 @@ class Life:
 
     def cordon_or_uncordon(self) -> None:
         self._configure("UPDATE nodes SET is_cordoned = NOT is_cordoned WHERE id = :node")
+
+    def stop_or_start_the_queue(self) -> None:
+        """Guards stand still meanwhile."""
+        self._configure("UPDATE queues SET stop = CASE stop WHEN 'none' THEN 'hold' ELSE 'none' END")
 
     def _configure(self, statement: str, **values: int) -> None:
         with self.site.engine.begin() as conn:

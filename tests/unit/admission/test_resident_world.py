@@ -296,6 +296,7 @@ def _configured(at: Site, *nodes: Node) -> Plan:
             shapes=at.world.shapes,
             pending=at.world.pending,
             running=at.world.running,
+            pauses=at.world.pauses,
         )
     )
     assert at.world == fresh
