@@ -15,7 +15,8 @@ from service.admission.dating import LATE, Dated, Ends, Search
 from service.admission.eligibility import is_eligible
 from service.admission.fit import Fitter
 from service.admission.front import Onlooker
-from service.admission.guard import find_expired, waits_since
+from service.admission.guard import find_expired
+from service.admission.guard_line import waits_since
 from service.admission.policy import Policy
 from service.admission.precedence import Precedence
 from service.admission.preempt import Preemptor
