@@ -213,6 +213,7 @@ class PoolTerm:
             for member in attempt.dropping
         ]
         answers = zip(closings, self._launcher.close_members(closings), strict=True)
+        reach("dispatcher.members-closed")
         left = {closing.key.unit_id for closing, is_gone in answers if not is_gone}
         judge.conclude_drops(attempt for attempt in stops.drop if attempt.unit_id not in left)
         self._told = {member for member in self._told if member not in {each.key for each in closings}}

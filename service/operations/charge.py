@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sqlalchemy import Connection, Engine
 
+from service.points import reach
 from service.store.usage_ledger import charge_some, drop_old_runtimes, has_uncharged, set_half_life
 
 #: One transaction takes up so many.
@@ -19,6 +20,7 @@ def charge_closed_attempts(engine: Engine) -> int:
         attempts, owners = charge_some(conn, limit=MOST_ATTEMPTS)
         if owners:
             drop_old_runtimes(conn, owners)
+        reach("ticker.usage-written")
     return attempts
 
 

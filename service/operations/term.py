@@ -110,6 +110,7 @@ class Term:
         if self._dropped:
             # Before their attempts end as a whole.
             self._drop_places(self._dropped)
+            reach("worker.places-dropped")
             self._dropped.clear()
         if self._ended:
             self._release(list(self._ended))
@@ -131,8 +132,9 @@ class Term:
         if refused := [admission for admission, answer in pairs if answer is Answer.CONFLICT]:
             raise ReservationRefused(refused)
         _expect_done(answers)
-        if resizes:
-            answers, self._stamp = self._ledger.reserve(self._stamp, self._added(resizes))
+        if added := self._added(resizes):
+            answers, self._stamp = self._ledger.reserve(self._stamp, added)
+            reach("worker.resizes-reserved")
             _expect_done(answers)
 
     def commit(self, plan: Plan, now: datetime) -> Committed | Outdated:
@@ -166,10 +168,12 @@ class Term:
     def give_back(self, admissions: Iterable[Admission], resizes: Sequence[Resize] = ()) -> None:
         """Release reservations that were not committed, once that is certain (L4)."""
         attempts = [(admission.unit_id, admission.attempt) for admission in admissions]
-        self._release(attempts)
-        self._drop_places(self._added(resizes))
-        if attempts or resizes:
+        if attempts:
+            self._release(attempts)
             reach("worker.places-given-back")
+        if added := self._added(resizes):
+            self._drop_places(added)
+            reach("worker.resizes-given-back")
 
     def publish(self, plan: Plan, now: datetime) -> bool:
         """Let readers see what the cycle decided (P1, P2); False if a newer cycle has published."""

@@ -13,8 +13,9 @@ import psutil
 import psycopg
 
 from tests.faults import faults
+from tests.faults.members import find_marks, owner_of
 from tests.faults.trial import LEASE_SECONDS, Trial
-from tests.faults.witness import connect, find_marks, owner_of
+from tests.faults.witness import connect
 
 
 class Chaos:

@@ -12,7 +12,8 @@ import psutil
 import redis
 
 from tests.e2e.stacks import Up, wait_for
-from tests.faults.witness import connect, find_marks, owner_of
+from tests.faults.members import find_marks, owner_of
+from tests.faults.witness import connect
 from workers.embedded.identity import ProcessIdentity, is_alive
 from workers.stack.process import ServiceProcess
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import ClassVar
 
+from tests.faults.members import Members, Processes, SimulatedMembers
 from workers.launchers.base import MemberKey
 from workers.launchers.local.layout import parse_mark
 
@@ -28,6 +30,8 @@ class Journal:
 
     `label` marks the groups, so that those of one test are found among all others.
     """
+
+    has_notes: ClassVar = True
 
     def __init__(self, folder: Path, *, label: str) -> None:
         self.label = label
@@ -53,6 +57,10 @@ class Journal:
     def open(self) -> None:
         self._gate.touch()
 
+    def members_on(self, data: Path) -> Members:
+        """Where what really runs is seen on the stack's `data`."""
+        return Processes(data)
+
     def notes(self) -> Notes:
         """What has been written so far."""
         notes = Notes()
@@ -73,3 +81,23 @@ class Journal:
             "recovery": {"backoff": "1s"},
             "labels": {"run": self.label},
         }
+
+
+class SimulatedJournal(Journal):
+    """Groups whose members live on a clock, and take half a second to stop. They write nothing."""
+
+    has_notes: ClassVar = False
+
+    def gang(self, members: int, *, seconds: float = 0.2, name: str = "gang") -> Body:
+        return self._simulated(name, members, "--seconds", str(seconds))
+
+    def long_gang(self, members: int, *, name: str = "across") -> Body:
+        """One that runs until it is told to stop."""
+        return self._simulated(name, members)
+
+    def members_on(self, data: Path) -> Members:
+        return SimulatedMembers(data)
+
+    def _simulated(self, name: str, members: int, *arguments: str) -> Body:
+        command = ["simulate", "--stop-seconds", "0.5", *arguments]
+        return self._body(name, members, "") | {"command": command}

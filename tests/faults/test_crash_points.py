@@ -8,19 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from tests import servers
-from tests.e2e.stacks import Up, data_folder, wait_for
-from tests.faults import faults
-from tests.faults.crash_point import wait_killed
+from tests.e2e.stacks import Up, data_folder
+from tests.faults.kills import strike_at
 from tests.faults.points_in_source import point_names
-from tests.faults.scenarios import SCENARIOS, Strike
+from tests.faults.scenarios import SCENARIOS
+from tests.faults.strikes import Strike
 from tests.faults.trial import load_on, start
-
-#: Who comes to the points that are named after another part of the code.
-_PART = {"launcher": "dispatcher", **{part: part for part in faults.SERVICES}}
 
 
 @pytest.fixture(scope="module")
@@ -43,23 +39,4 @@ def up() -> Iterator[Up]:
 )
 def test_a_kill_at_the_point_harms_nothing(up: Up, tmp_path: Path, point: str) -> None:
     with load_on(up, tmp_path, pause_seconds=0.08) as trial:
-        strike = Strike(trial, point)
-        try:
-            SCENARIOS[point](strike)
-            pid = trial.point.wait_struck()
-            wait_killed(pid)
-            part = _PART.get(point.partition(".")[0])
-            if part is not None:
-                wait_for(lambda: _is_again(up, part, pid), f"{part} is started again")
-        finally:
-            trial.point.clear()
-            for undo in strike.afterwards:
-                undo()
-
-
-def _is_again(up: Up, part: str, killed: int) -> bool | None:
-    try:
-        present = up.identity(part)
-    except (OSError, ValueError):
-        return None
-    return True if present.pid != killed and psutil.pid_exists(present.pid) else None
+        strike_at(Strike(trial, point), SCENARIOS[point])

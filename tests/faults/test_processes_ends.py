@@ -161,7 +161,7 @@ def _is_uninterruptible(pid: int) -> bool | None:
 
 
 def _devices_in_use(up: Up, *, but: int) -> set[int]:
-    from tests.faults.witness import find_marks, owner_of
+    from tests.faults.members import find_marks, owner_of
 
     found = set()
     for process, _ in find_marks(owner_of(up.data)):

@@ -11,9 +11,10 @@ from service.client import ApiError, Client
 from tests import servers
 from tests.e2e.stacks import Up, data_folder, muster, wait_for, wait_status
 from tests.faults.journals import Body, Journal
+from tests.faults.members import find_marks, owner_of
 from tests.faults.trial import assert_recovers, start
 from tests.faults.verdict import SUCCEEDED, judge
-from tests.faults.witness import Witness, find_marks, owner_of
+from tests.faults.witness import Witness
 from workers.launchers.local.processes import ProcessId, is_alive
 
 pytestmark = [pytest.mark.xdist_group("restore"), pytest.mark.timeout(240), pytest.mark.slow]

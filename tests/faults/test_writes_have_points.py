@@ -13,7 +13,7 @@ import pytest
 
 from tests import servers
 from tests.e2e.stacks import data_folder
-from tests.faults.scenarios import SCENARIOS, Scenario, Strike
+from tests.faults.scenarios import SCENARIOS, Scenario, TrialStrike
 from tests.faults.traces import Gap, Tracing
 from tests.faults.trial import load_on, start
 
@@ -59,7 +59,7 @@ _TRACED = {
 _REACH_SECONDS = 40.0
 
 
-class _Harmless(Strike):
+class _Harmless(TrialStrike):
     """Does everything that leads to the point, but nobody is killed there."""
 
     def arm(self) -> None:

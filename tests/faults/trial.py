@@ -11,7 +11,7 @@ from pathlib import Path
 from service.client import Client, ClientError
 from tests.e2e.stacks import NODES, Up, environment, wait_for, wait_status
 from tests.faults.crash_point import CrashPoint
-from tests.faults.journals import Body, Journal
+from tests.faults.journals import Body, Journal, SimulatedJournal
 from tests.faults.streams import Stream
 from tests.faults.verdict import SUCCEEDED, Ends, judge
 from tests.faults.witness import Witness
@@ -28,16 +28,14 @@ def start(data: Path, *, nodes: str = NODES, **more: str) -> Up:
     return Up(data, environ=environment(MUSTER_DATA=str(data), **settings), nodes=nodes)
 
 
-@dataclass
-class Trial:
-    """`across`: a gang of three that runs from before the fault until after it. `ends`: the statuses in
-    which each group that the test submitted itself may end."""
+@dataclass(kw_only=True)
+class Scene:
+    """A stack, and the groups of the journal that a test submits to it. `ends`: the statuses in which each
+    of them may end."""
 
     up: Up
     client: Client
     journal: Journal
-    stream: Stream
-    across: str
     ends: dict[str, Ends] = field(default_factory=dict)
 
     @property
@@ -65,6 +63,14 @@ class Trial:
         """Ready, and the audit clean, in time, while groups come and go."""
         assert_recovers(self.client)
 
+
+@dataclass(kw_only=True)
+class Trial(Scene):
+    """A scene under load. `across`: a gang of three that runs from before the fault until after it."""
+
+    stream: Stream
+    across: str
+
     def assert_unharmed(self) -> None:
         """The gang that ran across the fault is still in its first generation."""
         group = self.client.get(self.across)
@@ -74,21 +80,38 @@ class Trial:
 @contextmanager
 def load_on(up: Up, folder: Path, *, pause_seconds: float = 0.2) -> Iterator[Trial]:
     """Load for the fault in the block; then section 13: see `tests/faults/conftest.py`."""
-    journal = Journal(folder, label=uuid.uuid4().hex)
+    with _watched(up, Journal(folder, label=uuid.uuid4().hex)) as scene:
+        client, journal = scene.client, scene.journal
+        across = scene.run(journal.long_gang(3))
+        with Stream(client.address, journal, pause_seconds=pause_seconds) as stream:
+            wait_for(lambda: True if len(stream.submits) >= 4 else None, "there is load")
+            yield Trial(up=up, client=client, journal=journal, ends=scene.ends, stream=stream, across=across)
+            scene.assert_recovers()
+        for submit in stream.submits:
+            assert submit.group_id == client.submit(submit.body, key=submit.key).id
+            scene.ends.setdefault(submit.group_id, SUCCEEDED)
+
+
+@contextmanager
+def calm_on(up: Up, folder: Path, *, is_simulated: bool = False) -> Iterator[Scene]:
+    """As `load_on`, but nothing happens besides what the block does: so it is known what comes next."""
+    kind = SimulatedJournal if is_simulated else Journal
+    with _watched(up, kind(folder, label=uuid.uuid4().hex)) as scene:
+        yield scene
+
+
+@contextmanager
+def _watched(up: Up, journal: Journal) -> Iterator[Scene]:
     try:
-        with up.client() as client, Witness(up.data, client.address) as witness:
-            across = client.submit(journal.long_gang(3))
-            wait_status(client, across.id, "Running")
-            with Stream(client.address, journal, pause_seconds=pause_seconds) as stream:
-                wait_for(lambda: True if len(stream.submits) >= 4 else None, "there is load")
-                trial = Trial(up, client, journal, stream, across.id)
-                yield trial
-                trial.assert_recovers()
+        with (
+            up.client() as client,
+            Witness(up.data, client.address, members=journal.members_on(up.data)) as witness,
+        ):
+            scene = Scene(up=up, client=client, journal=journal)
+            yield scene
+            scene.assert_recovers()
             journal.open()
-            streamed = [submit.group_id for submit in stream.submits if submit.group_id]
-            judge(up, client, journal, dict.fromkeys([across.id, *streamed], SUCCEEDED) | trial.ends)
-            for submit in stream.submits:
-                assert client.submit(submit.body, key=submit.key).id == submit.group_id
+            judge(up, client, journal, scene.ends)
     finally:
         journal.open()
     assert witness.faults == []

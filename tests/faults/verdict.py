@@ -10,7 +10,8 @@ import psycopg
 from service.client import Client
 from tests.e2e.stacks import Up, assert_clean, wait_for
 from tests.faults.journals import Journal, Notes
-from tests.faults.witness import connect, wait_without_members
+from tests.faults.receipts import judge_policy
+from tests.faults.witness import connect
 from workers.launchers.base import GenerationKey
 
 #: The statuses in which a group may end.
@@ -19,6 +20,7 @@ SUCCEEDED: Ends = frozenset({"Succeeded"})
 ANY_END: Ends = SUCCEEDED | {"Failed", "Cancelled"}
 
 _END_SECONDS = 60.0
+_GONE_SECONDS = 10.0
 
 _LIVE = """
     SELECT count(*) FROM units u JOIN groups g ON g.id = u.group_id
@@ -26,11 +28,13 @@ _LIVE = """
 """
 _GROUPS = "SELECT public_id::text FROM groups WHERE labels->>'run' = %s"
 _UNITS = """
-    SELECT u.id, u.status, g.public_id::text, u.first_index, u.last_index, g.member_count, g.scheduling
-    FROM units u JOIN groups g ON g.id = u.group_id WHERE g.labels->>'run' = %s
+    SELECT u.id, u.status, g.public_id::text, u.first_index, u.last_index, g.member_count, g.scheduling,
+           s.shape ->> 'sizing' IS NOT NULL
+    FROM units u JOIN groups g ON g.id = u.group_id JOIN shapes s ON s.id = g.shape_id
+    WHERE g.labels->>'run' = %s
 """
 _CLOSED = """
-    SELECT c.unit_id, c.attempt, c.generation, c.outcome
+    SELECT c.unit_id, c.attempt, c.generation, c.outcome, jsonb_array_length(c.places)
     FROM closed_attempts c JOIN groups g ON g.id = c.group_id WHERE g.labels->>'run' = %s
 """
 _TOLD = """
@@ -51,7 +55,8 @@ def judge(up: Up, client: Client, journal: Journal, ends: Mapping[str, Ends]) ->
     Section 13 of the architecture, as far as one can see it when all is over: no group is lost or
     doubled; each unit has ended once, as it may, and that is told once; who succeeded ran whole, in one
     generation of which each member began once, ended once and is recorded once; no generation began
-    twice; nothing is held and nothing runs any more; PostgreSQL, ledger and processes agree.
+    twice; nothing is held and nothing runs any more; PostgreSQL, ledger and processes agree. And what
+    `judge_policy` says of evictions, claims and usage.
     """
     with connect(up.data) as conn:
         wait_for(
@@ -64,9 +69,11 @@ def judge(up: Up, client: Client, journal: Journal, ends: Mapping[str, Ends]) ->
         assert not lost, f"lost: {lost}"
         assert not foreign, f"doubled or foreign: {foreign}"
         _judge_units(conn, journal, ends)
+        judge_policy(conn, journal.label)
         held = conn.execute("SELECT (SELECT count(*) FROM attempts), (SELECT count(*) FROM held_devices)")
         assert held.fetchone() == (0, 0)
-    wait_without_members(up.data)
+    members = journal.members_on(up.data)
+    wait_for(lambda: None if members.live() else True, "no member runs", seconds=_GONE_SECONDS)
     assert_clean(client)
     inventory = client.inventory()
     assert (inventory.gpus_held, inventory.gpus_lost) == (0, 0)
@@ -77,24 +84,27 @@ def _judge_units(conn: psycopg.Connection, journal: Journal, ends: Mapping[str, 
     successes = _successes(conn, journal.label)
     recorded = _ends(conn, journal.label)
     told = _told(conn, journal.label)
-    assert [key for key, times in notes.begun.items() if times > 1] == [], "started twice"
-    assert [key for key, times in notes.ended.items() if times > 1] == [], "ended twice"
     indices: dict[str, Counter[int]] = defaultdict(Counter)
     members: dict[str, int] = {}
-    for unit_id, status, group, first, last, count, scheduling in conn.execute(_UNITS, [journal.label]):
+    for row in conn.execute(_UNITS, [journal.label]):
+        unit_id, status, group, first, last, count, scheduling, is_elastic = row
         is_gang = scheduling == "gang"
         assert status in ends[group], (group, unit_id, status)
         assert told[unit_id] == [status], (group, unit_id, told[unit_id])
         generations = successes[unit_id]
         assert len(generations) == (status == "Succeeded"), (group, unit_id, status, generations)
-        for generation in generations:
-            size = count if is_gang else 1
-            _judge_generation(notes, generation, size)
+        for generation, size in generations.items():
+            assert is_elastic or size == (count if is_gang else 1), (generation, size)
             assert recorded[generation] == [0] * size, (generation, recorded[generation])
+            if journal.has_notes:
+                _judge_generation(notes, generation, size)
         indices[group].update(range(count) if is_gang else range(first, last + 1))
         members[group] = count
     for group, seen in indices.items():
         assert seen == Counter(range(members[group])), f"members of group {group}: {seen}"
+    if journal.has_notes:
+        assert [key for key, times in notes.begun.items() if times > 1] == [], "started twice"
+        assert [key for key, times in notes.ended.items() if times > 1] == [], "ended twice"
 
 
 def _judge_generation(notes: Notes, generation: GenerationKey, size: int) -> None:
@@ -103,11 +113,12 @@ def _judge_generation(notes: Notes, generation: GenerationKey, size: int) -> Non
     assert (len(begun), len(ended)) == (size, size), (generation, begun, ended)
 
 
-def _successes(conn: psycopg.Connection, label: str) -> dict[int, list[GenerationKey]]:
-    found: dict[int, list[GenerationKey]] = defaultdict(list)
-    for unit_id, attempt, generation, outcome in conn.execute(_CLOSED, [label]):
+def _successes(conn: psycopg.Connection, label: str) -> dict[int, dict[GenerationKey, int]]:
+    """By unit the generations that succeeded, and how many members each had in the end."""
+    found: dict[int, dict[GenerationKey, int]] = defaultdict(dict)
+    for unit_id, attempt, generation, outcome, size in conn.execute(_CLOSED, [label]):
         if outcome == "Succeeded":
-            found[unit_id].append(GenerationKey(unit_id, attempt, generation))
+            found[unit_id][GenerationKey(unit_id, attempt, generation)] = size
     return found
 
 

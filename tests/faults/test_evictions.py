@@ -1,0 +1,45 @@
+"""At each point that an eviction passes, from its decision to its receipt, somebody is killed.
+
+Nothing else happens meanwhile, so it is that eviction which is struck. Afterwards section 13 holds, and
+besides: whoever gave way did so once and has one receipt, and whom it gave way to came first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests import servers
+from tests.e2e.stacks import Up, data_folder
+from tests.faults.evictions import MOMENTS, Moment
+from tests.faults.kills import strike_at
+from tests.faults.strikes import Strike
+from tests.faults.trial import calm_on, start
+
+pytestmark = [pytest.mark.timeout(120), pytest.mark.slow]
+
+_CASES = [(moment, point) for moment, points in MOMENTS.items() for point in points]
+
+
+@pytest.fixture(scope="module")
+def up() -> Iterator[Up]:
+    with servers.server_folder() as folder, data_folder(folder) as data:
+        stack = start(data)
+        yield stack
+        assert stack.stop() == 0
+
+
+@pytest.mark.parametrize(
+    ("moment", "point"),
+    [
+        pytest.param(
+            moment, point, id=f"{moment.__name__}-{point}", marks=pytest.mark.xdist_group(f"points-{n % 2}")
+        )
+        for n, (moment, point) in enumerate(_CASES)
+    ],
+)
+def test_a_kill_on_the_way_harms_nothing(up: Up, tmp_path: Path, moment: Moment, point: str) -> None:
+    with calm_on(up, tmp_path) as scene:
+        strike_at(Strike(scene, point), moment)
