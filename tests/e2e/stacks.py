@@ -74,16 +74,18 @@ class Up:
         environ: Mapping[str, str] | None = None,
         user: int | None = None,
         nodes: str = NODES,
+        launcher: str = "local",
         program: Sequence[str | Path] = MUSTER,
     ) -> None:
-        """On `data`; with an `environ` that leads to `data` by itself, as `user`, with these `nodes`, by
-        another `muster`."""
+        """On `data`; with an `environ` that leads to `data` by itself, as `user`, with these `nodes` of this
+        `launcher`, by another `muster`."""
         self.data = data
         self.output = data.parent / f"{data.name}.out"
         named = [] if environ else ["--data", str(data)]
+        named += ["--nodes", nodes, "--launcher", launcher]
         with self.output.open("w") as output:
             self.process = subprocess.Popen(
-                [*program, "up", *named, "--port", "0", "--nodes", nodes],
+                [*program, "up", *named, "--port", "0"],
                 stdout=output,
                 stderr=output,
                 stdin=subprocess.DEVNULL,

@@ -6,27 +6,13 @@ from collections.abc import Callable
 
 from tests.faults import contests
 from tests.faults.contests import Contest, standing_still
-from tests.faults.strikes import Strike, insist
-from tests.faults.trial import Scene
+from tests.faults.moments import Moments, SceneStrike
+from tests.faults.strikes import insist
 
-SceneStrike = Strike[Scene]
-Moment = Callable[[SceneStrike], None]
-
-#: By moment, the points that somebody passes next, in about this order.
-MOMENTS: dict[Moment, tuple[str, ...]] = {}
+MOMENTS = Moments()
 
 
-def passes(*points: str) -> Callable[[Moment], Moment]:
-    """Note that these points are passed from this moment on."""
-
-    def note(moment: Moment) -> Moment:
-        MOMENTS[moment] = points
-        return moment
-
-    return note
-
-
-@passes(
+@MOMENTS.passes(
     "api.groups-written",
     "api.groups-submitted",
     "api.cycle-woken",
@@ -43,7 +29,7 @@ def two_are_about_to_give_way(strike: SceneStrike) -> None:
     contest.submit_claimant()
 
 
-@passes(
+@MOMENTS.passes(
     "dispatcher.bell-heard",
     "launcher.stop-ordered",
     "dispatcher.members-told",
@@ -66,7 +52,7 @@ def their_eviction_is_written_and_not_sent(strike: SceneStrike) -> None:
         strike.arm()
 
 
-@passes(
+@MOMENTS.passes(
     "supervisor.end-seen",
     "supervisor.end-written",
     "dispatcher.generations-closed",
@@ -83,7 +69,7 @@ def they_ignore_that_they_are_told_to_stop(strike: SceneStrike) -> None:
         strike.arm()
 
 
-@passes(
+@MOMENTS.passes(
     "worker.bell-heard",
     "worker.places-released",
     "worker.reserved",
@@ -106,7 +92,7 @@ def their_places_are_free_in_the_books(strike: SceneStrike) -> None:
         strike.arm()
 
 
-@passes(
+@MOMENTS.passes(
     "worker.places-released",
     "worker.reserved",
     "worker.cycle-written",
@@ -125,7 +111,7 @@ def the_claimant_has_ended_and_they_start_again(strike: SceneStrike) -> None:
         strike.arm()
 
 
-@passes("ticker.usage-written", "ticker.usage-charged")
+@MOMENTS.passes("ticker.usage-written", "ticker.usage-charged")
 def their_first_attempts_are_charged(strike: SceneStrike) -> None:
     contest = contests.begin(strike, seconds_to_stop=0.1)
     strike.afterwards.append(contest.assert_served)
@@ -135,7 +121,7 @@ def their_first_attempts_are_charged(strike: SceneStrike) -> None:
         strike.arm()
 
 
-@passes(
+@MOMENTS.passes(
     "api.change-written",
     "api.group-cancelled",
     "worker.cycle-written",
@@ -149,7 +135,7 @@ def the_claimant_is_cancelled_before_they_are_gone(strike: SceneStrike) -> None:
     _cancel_while_nobody_is_told(strike, contest, lambda: strike.trial.client.cancel(contest.claimant))
 
 
-@passes("api.group-held", "worker.cycle-written", "worker.committed")
+@MOMENTS.passes("api.group-held", "worker.cycle-written", "worker.committed")
 def the_claimant_is_held_before_they_are_gone(strike: SceneStrike) -> None:
     contest = contests.begin(strike)
     strike.afterwards.append(lambda: contest.assert_wasted("EntitlementLost"))
@@ -166,7 +152,7 @@ def _cancel_while_nobody_is_told(strike: SceneStrike, contest: Contest, ask: Cal
         strike.trial.point.wait_struck()
 
 
-@passes("api.groups-submitted", "worker.cycle-written", "worker.committed", "worker.published")
+@MOMENTS.passes("api.groups-submitted", "worker.cycle-written", "worker.committed", "worker.published")
 def one_that_may_take_from_nobody_has_its_places_kept(strike: SceneStrike) -> None:
     """A dated claim, made for one whose places are free when the time of others is over."""
     contest = contests.begin(strike, time_limit="1h")

@@ -13,14 +13,13 @@ import pytest
 
 from tests import servers
 from tests.e2e.stacks import Up, data_folder
-from tests.faults.evictions import MOMENTS, Moment
+from tests.faults.evictions import MOMENTS
 from tests.faults.kills import strike_at
+from tests.faults.moments import Moment
 from tests.faults.strikes import Strike
 from tests.faults.trial import calm_on, start
 
 pytestmark = [pytest.mark.timeout(120), pytest.mark.slow]
-
-_CASES = [(moment, point) for moment, points in MOMENTS.items() for point in points]
 
 
 @pytest.fixture(scope="module")
@@ -31,15 +30,7 @@ def up() -> Iterator[Up]:
         assert stack.stop() == 0
 
 
-@pytest.mark.parametrize(
-    ("moment", "point"),
-    [
-        pytest.param(
-            moment, point, id=f"{moment.__name__}-{point}", marks=pytest.mark.xdist_group(f"points-{n % 2}")
-        )
-        for n, (moment, point) in enumerate(_CASES)
-    ],
-)
+@pytest.mark.parametrize(("moment", "point"), MOMENTS.cases())
 def test_a_kill_on_the_way_harms_nothing(up: Up, tmp_path: Path, moment: Moment, point: str) -> None:
     with calm_on(up, tmp_path) as scene:
         strike_at(Strike(scene, point), moment)

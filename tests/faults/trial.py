@@ -22,10 +22,11 @@ LEASE_SECONDS = 3.0
 RECOVERY_SECONDS = 10.0
 
 
-def start(data: Path, *, nodes: str = NODES, **more: str) -> Up:
+def start(data: Path, *, nodes: str = NODES, launcher: str = "local", **more: str) -> Up:
     """`muster up` on `data`, with short leases, points that `CrashPoint.of` sets, and `more` variables."""
     settings = {"MUSTER_LEASE_SECONDS": str(LEASE_SECONDS), **CrashPoint.of(data).environment, **more}
-    return Up(data, environ=environment(MUSTER_DATA=str(data), **settings), nodes=nodes)
+    environ = environment(MUSTER_DATA=str(data), **settings)
+    return Up(data, environ=environ, nodes=nodes, launcher=launcher)
 
 
 @dataclass(kw_only=True)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from service.points import VARIABLE, Order
+from tests.faults import resizes
 from tests.faults.points_in_source import find_points, point_names
 from tests.faults.scenarios import SCENARIOS
 
@@ -96,4 +97,4 @@ def test_every_point_has_a_literal_name_of_its_own() -> None:
 
 
 def test_every_point_has_a_scenario_that_reaches_it() -> None:
-    assert set(point_names()) == SCENARIOS.keys()
+    assert set(point_names()) == SCENARIOS.keys() | resizes.MOMENTS.points()
