@@ -14,25 +14,48 @@ def take_in_order(trial: Trial, order: Sequence[Candidate]) -> list[Candidate]:
     """The first of `order` that may be taken and together make room; empty if all of them do not. Leaves
     the trial without anybody gone."""
     taken: list[Candidate] = []
-    next_test = 1
-    for candidate in order:
-        if may_take(trial.claimant, candidate.unit, trial.tree) is None:
-            continue
-        trial.free(candidate)
-        taken.append(candidate)
-        if len(taken) >= next_test:
-            if trial.place() is not None:
-                break
-            next_test = max(len(taken) + 1, len(taken) * 5 // 4)
-    has_room = trial.place() is not None
+    has_room, refused = False, list(order)
+    while refused and not has_room:
+        # What is refused may be taken when others have gone, as what the own queue gives makes it entitled.
+        before = len(taken)
+        refused, has_room = _take(trial, refused, taken)
+        if len(taken) == before:
+            break
     trial.reset()
     return taken if has_room else []
 
 
-def give_back(trial: Trial, taken: Sequence[Candidate], veto: Veto) -> Found | None:
-    """As few of `taken` as will do: the highest priority, the dearest and the oldest are spared first."""
+def _take(trial: Trial, order: Sequence[Candidate], taken: list[Candidate]) -> tuple[list[Candidate], bool]:
+    """Those that may not be taken yet, and whether there is room."""
+    refused: list[Candidate] = []
+    next_test = len(taken) + 1
+    for candidate in order:
+        is_next = may_take(trial.claimant, candidate.unit, trial.tree) is not None
+        trial.free(candidate)
+        if not is_next and not trial.may_take_all():
+            trial.hold(candidate)
+            refused.append(candidate)
+            continue
+        taken.append(candidate)
+        if len(taken) >= next_test:
+            if trial.place() is not None:
+                return refused, True
+            next_test = max(len(taken) + 1, len(taken) * 5 // 4)
+    return refused, trial.place() is not None
+
+
+def give_back(
+    trial: Trial, taken: Sequence[Candidate], veto: Veto, *, known: Found | None = None
+) -> Found | None:
+    """As few of `taken` as will do: the highest priority, the dearest and the oldest are spared first.
+    `known`: what is taken unless that costs less."""
     if len(taken) <= trial.most_exact:
-        return find_cheapest(trial, taken, veto)
+        return find_cheapest(trial, taken, veto, known=known)
+    found = _spare(trial, taken, veto)
+    return known if found is None or (known is not None and known.cost <= found.cost) else found
+
+
+def _spare(trial: Trial, taken: Sequence[Candidate], veto: Veto) -> Found | None:
     for candidate in taken:
         trial.free(candidate)
     kept = list(taken)

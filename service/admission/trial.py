@@ -32,6 +32,11 @@ class Candidate:
     def age(self) -> tuple[datetime, int]:
         return self.unit.submitted_at, self.unit.id
 
+    @property
+    def gpus(self) -> int:
+        """How many it gives back."""
+        return sum(len(taken.devices) for taken in self.frees)
+
 
 class Trial:
     """One claimant on a capacity and a tree of quotas. `tests_left` bounds how often places are sought;
@@ -87,6 +92,17 @@ class Trial:
         with self._all_held():
             found = entitlements(self.claimant, units, self.tree)
         return None if found is None else {unit.id: right for unit, right in zip(units, found, strict=True)}
+
+    def missing_gpus(self) -> int:
+        """How many more the claimant needs in sum, of those that it could use."""
+        return max((check.need.gpus - check.field.gpus() for check in self._query.checks), default=0)
+
+    def may_take_all(self) -> bool:
+        """Whether all that are gone may be taken in some order."""
+        if self.tests_left <= 0:
+            return False
+        self.tests_left -= 1
+        return self.rights() is not None
 
     @contextmanager
     def _all_held(self) -> Iterator[None]:

@@ -8,7 +8,8 @@ when those before it in some order are gone.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations, permutations, product
+from heapq import heappop, heappush
+from itertools import permutations, product
 
 from service.admission.resident import World
 from service.admission.world import PendingUnit, RunningUnit
@@ -30,12 +31,28 @@ def best_victims(world: World, row: PendingUnit, prices: Mapping[int, float]) ->
         return (0, 0)
     if not any(_sits(world, shape, way, units) for way in ways):
         return None
-    sets = [chosen for size in range(1, len(units) + 1) for chosen in combinations(units, size)]
-    for chosen in sorted(sets, key=lambda chosen: _cost(chosen, prices)):
+    for chosen in _sets_by_cost(units, prices):
         for way in ways:
             if _may_take_all(world, row, way, chosen) and _fits(world, row, shape, way, chosen):
                 return _cost(chosen, prices)
     return None
+
+
+def _sets_by_cost(units: Sequence[RunningUnit], prices: Mapping[int, float]) -> Iterator[list[RunningUnit]]:
+    """Every set that is not empty, the cheapest first; sets of one highest priority after the other."""
+    for priority in sorted({unit.priority for unit in units}):
+        within = sorted((u for u in units if u.priority <= priority), key=lambda unit: prices[unit.id])
+        # A set is known by its positions; each grows by the next position, or has its last one moved on.
+        heap: list[tuple[float, tuple[int, ...]]] = [(prices[within[0].id], (0,))]
+        while heap:
+            cost, at = heappop(heap)
+            chosen = [within[position] for position in at]
+            if any(unit.priority == priority for unit in chosen):
+                yield chosen
+            if (following := at[-1] + 1) < len(within):
+                more = prices[within[following].id]
+                heappush(heap, (cost + more, (*at, following)))
+                heappush(heap, (cost + more - prices[within[at[-1]].id], (*at[:-1], following)))
 
 
 def _cost(chosen: Sequence[RunningUnit], prices: Mapping[int, float]) -> Cost:

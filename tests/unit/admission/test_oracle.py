@@ -18,8 +18,8 @@ from tests.builders import NOW, Group, configuration, gang, independent, node, q
 from tests.unit.admission import oracle
 from tests.unit.admission.quota_reference import Reference
 
-CASES = 4800
-BATCHES = 6
+CASES = 10_000
+BATCHES = 10
 MODELS = ("ma", "mb")
 
 
