@@ -49,6 +49,10 @@ def list_bounds(amounts: Mapping[str, float]) -> str:
     return ", ".join(f"{number(amounts[name])} {NAMES.get(name, name)}" for name in ordered(amounts)) or "-"
 
 
+def list_limit(amounts: Mapping[str, float], otherwise: str = "no limit") -> str:
+    return list_bounds(amounts) if amounts else otherwise
+
+
 def ordered(names: Iterable[str]) -> list[str]:
     """CPUs and memory last."""
     return sorted(names, key=lambda name: (name in NAMES, name))

@@ -24,7 +24,7 @@ from service.client.preemptions import Preemptions
 from service.client.priority_classes import PriorityClasses
 from service.client.queues import Queues
 from service.client.transport import ANSWER_SECONDS, Transport, segment
-from service.client.usage import Runtimes, Usage
+from service.client.usage import Runtimes, Usage, UsagePage
 
 _PAGE = 200
 
@@ -90,9 +90,14 @@ class Client:
         user: str | None = None,
         resource: str | None = None,
     ) -> Usage:
-        """What was used so far: the caller's own, for operators everybody's."""
-        query = {"queue": queue, "tenant": tenant, "user": user, "resource": resource}
-        return self._ask("GET", "/v1/usage", Usage, query=query)
+        """What was used so far: the caller's own, for operators everybody's; all pages, as of the first."""
+        query = {"queue": queue, "tenant": tenant, "user": user, "resource": resource, "limit": _PAGE}
+        first = page = self._ask("GET", "/v1/usage", UsagePage, query=query)
+        entries = [*page.usage]
+        while page.cursor is not None:
+            page = self._ask("GET", "/v1/usage", UsagePage, query=query | {"cursor": page.cursor})
+            entries += page.usage
+        return Usage(as_of=first.as_of, half_life=first.half_life, usage=entries)
 
     def runtimes(self, queue: str, *, tenant: str | None = None, user: str | None = None) -> Runtimes:
         """How long groups of the caller, or for operators of somebody, are likely to run in a queue."""

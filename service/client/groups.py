@@ -7,6 +7,14 @@ from datetime import datetime
 from msgspec import Struct
 
 
+class Size(Struct, frozen=True, kw_only=True):
+    """Of an elastic group: the fewest members that it starts with, and what it holds now."""
+
+    min_members: int
+    present_members: int
+    present_gpus: int
+
+
 class GroupBrief(Struct, frozen=True, kw_only=True):
     """A group in a list. Of another owner's group everything but size and position is None."""
 
@@ -23,6 +31,7 @@ class GroupBrief(Struct, frozen=True, kw_only=True):
     position: int | None
     wanted_members: int
     wanted_gpus: int
+    size: Size | None
     attempt: int | None
     submitted_at: datetime | None
     admitted_at: datetime | None

@@ -30,6 +30,13 @@ class Usage(Struct, frozen=True, kw_only=True):
     usage: list[UsageEntry]
 
 
+class UsagePage(Struct, frozen=True, kw_only=True):
+    as_of: datetime
+    half_life: str | None
+    usage: list[UsageEntry]
+    cursor: str | None
+
+
 class Runtimes(Struct, frozen=True, kw_only=True):
     """`basis` None: too few have ended to say anything. `at_limit`: of the samples, those that ran into
     their time limit and would have run on."""

@@ -18,19 +18,21 @@ from service.store.claim_reads import GroupClaim, find_claim
 from service.store.group_lists import GroupFilter, ListKey
 from service.store.group_reads import GroupRow, UnitsOf, find_group, load_units_of, units_of_new
 from service.store.groups import NewGroup
-from service.store.live_reads import LiveUnit, Past, UsedNode
+from service.store.live_reads import LiveUnit, Past, Size, UsedNode
 from service.store.shapes import load_shapes
 from service.store.specs import StoredSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupBrief:
-    """A group as a list shows it. `is_own` False: its reader may know its position and size only."""
+    """A group as a list shows it. `is_own` False: its reader may know its position and size only. `held`: by
+    an elastic group, if it has any members."""
 
     group: GroupRow
     units: UnitsOf
     shape: Shape
     is_own: bool = True
+    held: Size | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -147,6 +149,7 @@ def list_groups(
         page = rows[:limit]
         units = load_units_of(conn, [row.id for row in page])
         shapes = load_shapes(conn, {row.shape_id for row in page})
+        sizes = live_reads.load_sizes(conn, [row.id for row in page if shapes[row.shape_id].is_elastic])
     last = page[-1] if len(rows) > limit else None
     return GroupPage(
         groups=tuple(
@@ -155,6 +158,7 @@ def list_groups(
                 units=units[row.id],
                 shape=shapes[row.shape_id],
                 is_own=principal.may_see(tenant=row.tenant, owner=row.owner),
+                held=sizes.get(row.id),
             )
             for row in page
         ),

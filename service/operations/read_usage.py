@@ -13,7 +13,14 @@ from service.domain.principal import Principal
 from service.operations.read_queues import may_see, no_queue
 from service.store.queues import find_queue
 from service.store.usage_ledger import get_half_life
-from service.store.usage_reads import Runtimes, UsageFilter, UsageRow, list_usage, read_runtimes
+from service.store.usage_reads import (
+    Runtimes,
+    UsageFilter,
+    UsageKey,
+    UsageRow,
+    list_usage,
+    read_runtimes,
+)
 
 #: Fewer runtimes than this say nothing.
 _FEWEST = 5
@@ -29,9 +36,12 @@ class Basis(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageView:
+    """One page."""
+
     half_life_seconds: float
     as_of: datetime
     rows: tuple[UsageRow, ...]
+    next_key: UsageKey | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +55,15 @@ class RuntimesView:
     found: Runtimes
 
 
-def get_usage(engine: Engine, wanted: UsageFilter, *, principal: Principal, now: datetime) -> UsageView:
+def get_usage(
+    engine: Engine,
+    wanted: UsageFilter,
+    *,
+    principal: Principal,
+    now: datetime,
+    after: UsageKey | None,
+    limit: int,
+) -> UsageView:
     """Everybody's for operators; for others their own, and of somebody else nothing."""
     is_own = wanted.tenant in (None, principal.tenant) and wanted.owner in (None, principal.user)
     if not principal.is_operator:
@@ -53,8 +71,16 @@ def get_usage(engine: Engine, wanted: UsageFilter, *, principal: Principal, now:
     with engine.connect() as conn:
         half_life, rows = get_half_life(conn), []
         if is_own or principal.is_operator:
-            rows = list_usage(conn, wanted, half_life_seconds=half_life, now=now)
-    return UsageView(half_life_seconds=half_life, as_of=now, rows=tuple(rows))
+            rows = list_usage(
+                conn, wanted, half_life_seconds=half_life, now=now, after=after, limit=limit + 1
+            )
+    page = tuple(rows[:limit])
+    return UsageView(
+        half_life_seconds=half_life,
+        as_of=now,
+        rows=page,
+        next_key=page[-1].key if len(rows) > limit else None,
+    )
 
 
 def get_runtimes(

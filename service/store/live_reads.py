@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -32,6 +32,14 @@ class LiveUnit:
     def present(self) -> tuple[Place, ...]:
         """Places of the members that it has, without those that it is giving up."""
         return tuple(place for place in self.places if place.member not in self.dropping)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Size:
+    """Members that have a place, without those that are given up, and their GPUs."""
+
+    members: int
+    gpus: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +77,22 @@ def list_live_attempts(conn: Connection, group_id: int) -> list[LiveUnit]:
         LiveUnit(**(row._asdict() | {"places": places_of(row.places), "dropping": tuple(row.dropping)}))
         for row in rows
     ]
+
+
+def load_sizes(conn: Connection, group_ids: Collection[int]) -> dict[int, Size]:
+    """Of those of these groups that hold something."""
+    if not group_ids:
+        return {}
+    rows = conn.execute(
+        text(
+            "SELECT a.group_id, count(*) AS members, sum(jsonb_array_length(p.place -> 3)) AS gpus"
+            " FROM attempts a, jsonb_array_elements(a.places) AS p (place)"
+            " WHERE a.group_id = ANY(:ids)"
+            " AND (p.place ->> 0)::int <> ALL(coalesce(a.dropping, '{}')) GROUP BY a.group_id"
+        ),
+        {"ids": list(group_ids)},
+    )
+    return {row.group_id: Size(members=row.members, gpus=int(row.gpus)) for row in rows}
 
 
 def get_past(conn: Connection, group_id: int) -> Past:

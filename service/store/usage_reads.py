@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from sqlalchemy import Connection, text
 
@@ -18,6 +19,15 @@ class UsageFilter:
     tenant: str | None = None
     owner: str | None = None
     resource: str | None = None
+
+
+class UsageKey(NamedTuple):
+    """Where a page ended."""
+
+    queue: str
+    tenant: str
+    owner: str
+    resource: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,6 +45,10 @@ class UsageRow:
     lost_seconds: float
     decayed_seconds: float
 
+    @property
+    def key(self) -> UsageKey:
+        return UsageKey(self.queue, self.tenant, self.owner, self.resource)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtimes:
@@ -47,10 +61,19 @@ class Runtimes:
 
 
 def list_usage(
-    conn: Connection, wanted: UsageFilter, *, half_life_seconds: float, now: datetime
+    conn: Connection,
+    wanted: UsageFilter,
+    *,
+    half_life_seconds: float,
+    now: datetime,
+    after: UsageKey | None,
+    limit: int,
 ) -> list[UsageRow]:
-    """By queue, tenant, owner and resource."""
+    """By queue, tenant, owner and resource: at most `limit` behind `after`."""
+    behind = dict(zip(UsageKey._fields, after or (None,) * len(UsageKey._fields), strict=True))
     values = {
+        **{f"after_{field}": value for field, value in behind.items()},
+        "limit": limit,
         "queue": wanted.queue,
         "tenant": wanted.tenant,
         "owner": wanted.owner,
@@ -110,9 +133,12 @@ WHERE (CAST(:queue AS text) IS NULL OR q.name = :queue)
   AND (CAST(:tenant AS text) IS NULL OR p.tenant = :tenant)
   AND (CAST(:owner AS text) IS NULL OR p.owner = :owner)
   AND (CAST(:resource AS text) IS NULL OR p.resource = :resource)
+  AND (CAST(:after_queue AS text) IS NULL
+       OR (q.name, p.tenant, p.owner, p.resource)
+          > (:after_queue, :after_tenant, :after_owner, :after_resource))
 GROUP BY q.name, p.tenant, p.owner, p.resource
 HAVING sum(p.held_seconds) > 0 OR sum(p.amount) > 0
-ORDER BY q.name, p.tenant, p.owner, p.resource
+ORDER BY q.name, p.tenant, p.owner, p.resource LIMIT :limit
 """)  # noqa: S608
 
 #: At its limit an attempt would have run on: it counts with what it ran, and is told.

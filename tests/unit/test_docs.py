@@ -8,7 +8,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import rich_click as click
 
+from service.cli.main import cli
 from service.domain.reasons import Code, rank
 from service.domain.status import EDGES, GROUP_RANK, Cause, Status
 
@@ -141,3 +143,24 @@ def test_each_path_that_the_tour_names_is_there() -> None:
     named = {f"/v1{path}" for path in re.findall(r"\$API(/[\w/$-]+)", read("api.md"))}
     named |= set(re.findall(r"`(?:GET |POST )?(/(?:v1/|healthz|readyz|metrics)[\w/]*)`", read("api.md")))
     assert {path for path in named if not any(re.fullmatch(each, path) for each in known)} == set()
+
+
+def commands() -> Iterator[str]:
+    context = click.Context(cli)
+    for name in cli.list_commands(context):
+        command = cli.get_command(context, name)
+        if isinstance(command, click.Group):
+            yield from (f"muster {name} {each}" for each in command.list_commands(context))
+        else:
+            yield f"muster {name}"
+
+
+def test_each_command_is_told_and_no_other() -> None:
+    told = re.findall(r"^\| `(muster [a-z ]+)` \|", read("cli.md"), re.MULTILINE)
+    assert sorted(told) == sorted(commands())
+
+
+def test_each_command_that_a_page_names_is_there() -> None:
+    known = {command.split()[1] for command in commands()}
+    named = {name for page in PAGES for name in re.findall(r"`muster ([a-z]+)", page.read_text())}
+    assert named <= known

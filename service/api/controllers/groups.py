@@ -13,10 +13,11 @@ from service.api.controllers.submits import Submits
 from service.api.deps import Caller, PartsDep
 from service.api.group_now import answer_of
 from service.api.schemas.group_answer import GroupAnswer, GroupPageAnswer, brief_answer
-from service.api.schemas.group_filter import CursorText, LabelTexts, Limit, Text, labels_of
+from service.api.schemas.group_filter import LabelTexts, Limit, Text, labels_of
 from service.api.schemas.group_paging import cursor_of, key_of
 from service.api.schemas.group_patch import GroupPatch, change_of
 from service.api.schemas.ids import group_id_of
+from service.api.schemas.sealed_cursor import CursorText
 from service.domain.status import Status
 from service.operations import cancel, hold
 from service.operations import read_groups as reads

@@ -5,10 +5,11 @@ from __future__ import annotations
 from litestar import Controller, get
 from litestar.params import FromPath
 
-from service.api.deps import ClockDep, EngineDep, PrincipalDep
+from service.api.deps import Caller, EngineDep, PartsDep, PrincipalDep
 from service.api.schemas.amounts import resource_of
-from service.api.schemas.group_filter import Text
-from service.api.schemas.usage import RuntimesAnswer, UsageAnswer, runtimes_answer, usage_answer
+from service.api.schemas.group_filter import Limit, Text
+from service.api.schemas.sealed_cursor import CursorText
+from service.api.schemas.usage import RuntimesAnswer, UsageAnswer, key_of, runtimes_answer, usage_answer
 from service.operations.read_usage import get_runtimes, get_usage
 from service.store.usage_reads import UsageFilter
 
@@ -20,13 +21,14 @@ class UsageController(Controller):
     @get("/usage", operation_id="get-usage", sync_to_thread=True)
     def get_usage(
         self,
-        engine: EngineDep,
-        clock: ClockDep,
-        principal: PrincipalDep,
+        parts: PartsDep,
+        request: Caller,
         queue: Text = None,
         tenant: Text = None,
         user: Text = None,
         resource: Text = None,
+        cursor: CursorText = None,
+        limit: Limit = 100,
     ) -> UsageAnswer:
         """What was used so far, by queue, user and resource: the caller's own, for operators everybody's."""
         wanted = UsageFilter(
@@ -35,7 +37,15 @@ class UsageController(Controller):
             owner=user,
             resource=None if resource is None else resource_of(resource),
         )
-        return usage_answer(get_usage(engine, wanted, principal=principal, now=clock.now()))
+        view = get_usage(
+            parts.engine,
+            wanted,
+            principal=request.user,
+            now=parts.clock.now(),
+            after=key_of(cursor, parts.box),
+            limit=limit,
+        )
+        return usage_answer(view, parts.box)
 
     @get("/queues/{queue_name:str}/runtimes", operation_id="get-runtimes", sync_to_thread=True)
     def get_runtimes(

@@ -17,6 +17,15 @@ from service.store.claim_reads import GroupClaim
 from service.store.live_reads import LiveUnit
 
 
+class SizeAnswer(AnswerStruct, frozen=True, kw_only=True):
+    """Of an elastic group: the fewest members that it starts with, and what it holds now, without members
+    that it is giving up; 0 while it waits."""
+
+    min_members: int
+    present_members: int
+    present_gpus: int
+
+
 class GroupBriefAnswer(AnswerStruct, frozen=True, kw_only=True):
     """A group in a list. Of another owner's group only what it asks for and its position are
     told: everything else is null."""
@@ -35,6 +44,8 @@ class GroupBriefAnswer(AnswerStruct, frozen=True, kw_only=True):
     position: int | None
     wanted_members: int
     wanted_gpus: int
+    #: Null for a group that has one size.
+    size: SizeAnswer | None
     attempt: int | None
     submitted_at: datetime | None
     admitted_at: datetime | None
@@ -167,6 +178,7 @@ def brief_answer(brief: GroupBrief, position: int | None) -> GroupBriefAnswer:
         position=position,
         wanted_members=group.member_count,
         wanted_gpus=wanted(brief.shape).gpus,
+        size=_size(brief) if own and brief.shape.is_elastic else None,
         attempt=units.attempt if own and group.is_gang else None,
         submitted_at=group.submitted_at if own else None,
         admitted_at=units.admitted_at if own else None,
@@ -174,6 +186,14 @@ def brief_answer(brief: GroupBrief, position: int | None) -> GroupBriefAnswer:
         cause=units.cause if own else None,
         message=units.message if own else None,
         labels=dict(group.labels) if own else None,
+    )
+
+
+def _size(brief: GroupBrief) -> SizeAnswer:
+    return SizeAnswer(
+        min_members=brief.shape.at_least().member_count,
+        present_members=brief.held.members if brief.held else 0,
+        present_gpus=brief.held.gpus if brief.held else 0,
     )
 
 

@@ -8,13 +8,11 @@ from typing import Annotated, TypeAlias
 from litestar.params import QueryParameter
 
 from service.api.patterns import NO_NUL
-from service.api.schemas.group_paging import LONGEST
 from service.domain.errors import FieldError, InvalidRequest
 
 Text: TypeAlias = Annotated[str | None, QueryParameter(min_length=1, max_length=128, pattern=NO_NUL)]
 #: `label=team=vision`, repeated for several; all must hold.
 LabelTexts: TypeAlias = Annotated[list[str] | None, QueryParameter(max_items=16)]
-CursorText: TypeAlias = Annotated[str | None, QueryParameter(max_length=LONGEST)]
 Limit: TypeAlias = Annotated[int, QueryParameter(ge=1, le=1000)]
 
 

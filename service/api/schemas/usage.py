@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from datetime import datetime
 
+import msgspec
+
 from service.api.schemas.amounts import resource_name, unit_of
+from service.api.schemas.sealed_cursor import open_cursor, seal_cursor
 from service.api.wire import AnswerStruct, duration_text, whole_if_it_is
 from service.operations.read_usage import Basis, RuntimesView, UsageView
-from service.store.usage_reads import UsageRow
+from service.operations.secret_box import SecretBox
+from service.store.usage_reads import UsageKey, UsageRow
 
 _HOUR = 3600
 
@@ -28,11 +32,13 @@ class UsageEntry(AnswerStruct, frozen=True, kw_only=True):
 
 
 class UsageAnswer(AnswerStruct, frozen=True, kw_only=True):
-    """`half_life`: by which use that is over counts; null: it does not count."""
+    """`half_life`: by which use that is over counts; null: it does not count. `cursor` gets the next page;
+    null on the last."""
 
     as_of: datetime
     half_life: str | None
     usage: list[UsageEntry]
+    cursor: str | None
 
 
 class RuntimesAnswer(AnswerStruct, frozen=True, kw_only=True):
@@ -50,12 +56,27 @@ class RuntimesAnswer(AnswerStruct, frozen=True, kw_only=True):
     p90_seconds: float | None
 
 
-def usage_answer(view: UsageView) -> UsageAnswer:
+class _Key(msgspec.Struct, array_like=True, frozen=True):
+    queue: str
+    tenant: str
+    owner: str
+    resource: str
+
+
+def key_of(cursor: str | None, box: SecretBox) -> UsageKey | None:
+    """Raises InvalidRequest that names `cursor`."""
+    if cursor is None:
+        return None
+    return UsageKey(*msgspec.structs.astuple(open_cursor(cursor, _Key, box)))
+
+
+def usage_answer(view: UsageView, box: SecretBox) -> UsageAnswer:
     half_life = view.half_life_seconds
     return UsageAnswer(
         as_of=view.as_of,
         half_life=duration_text(max(1, round(half_life))) if half_life > 0 else None,
         usage=[_entry(row) for row in view.rows],
+        cursor=None if view.next_key is None else seal_cursor(_Key(*view.next_key), box),
     )
 
 

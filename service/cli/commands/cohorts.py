@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from service.cli.amounts import NAMES, list_bounds, list_used, ordered, show_amount, show_bound
+from service.cli.amounts import (
+    NAMES,
+    list_bounds,
+    list_limit,
+    list_used,
+    ordered,
+    show_amount,
+    show_bound,
+)
 from service.cli.completing import complete_cohorts
 from service.cli.printer import Cell, Column
 from service.cli.queue_options import COHORT, fields_of, with_options
@@ -53,6 +61,21 @@ def list_cohorts(session: Session) -> None:
         session.out.note("There are no cohorts.")
     else:
         _show(session, found)
+
+
+@cohorts.command()
+@click.argument("name", shell_complete=complete_cohorts)
+@print_options
+@pass_session
+def show(session: Session, *, name: str) -> None:
+    """Show everything that is set for a cohort, and what is in it."""
+    with session.client() as client:
+        cohort = client.cohorts.get(name)
+    if session.is_json:
+        session.out.json(cohort)
+        return
+    for label, said in _pairs(cohort):
+        session.out.pair(label, said)
 
 
 @cohorts.command()
@@ -164,4 +187,21 @@ def _fields(cohort: Cohort) -> list[Cell]:
         list_bounds(cohort.borrowing_limit),
         list_bounds(cohort.lending_limit),
         ", ".join(cohort.queues) or "-",
+    ]
+
+
+def _pairs(cohort: Cohort) -> list[tuple[str, str]]:
+    has_parent = cohort.parent is not None
+    return [
+        ("cohort", cohort.name),
+        ("parent", cohort.parent or "-"),
+        ("weight", number(cohort.weight)),
+        ("quota", list_limit(cohort.nominal_quota, "nothing of its own")),
+        ("borrows", list_limit(cohort.borrowing_limit) if has_parent else "-"),
+        ("lends", list_limit(cohort.lending_limit, "all of it") if has_parent else "-"),
+        ("cohorts", ", ".join(cohort.cohorts) or "-"),
+        ("queues", ", ".join(cohort.queues) or "-"),
+        ("in all", list_bounds(cohort.total_quota)),
+        ("uses", list_used(cohort.used)),
+        ("borrowed", list_used(cohort.borrowed)),
     ]

@@ -58,8 +58,9 @@ def list_groups(
 ) -> None:
     """List groups, the newest first.
 
-    In a pipe: id, name, status, queue, position, members, GPUs and the instants of submit, admission and
-    end, apart by tabs.
+    Of an elastic group that runs, members and GPUs are what it holds of what it could have: 4/8. In a pipe:
+    id, name, status, queue, position, members, GPUs and the instants of submit, admission and end, apart by
+    tabs.
     """
     with session.client() as client:
         found = client.list_groups(
@@ -112,10 +113,18 @@ def _position(group: GroupBrief) -> str:
 
 
 def _size(group: GroupBrief) -> tuple[str, str]:
-    members = str(group.wanted_members)
+    members, gpus = _wanted(group)
     if group.scheduling == "independent" and group.units and len(group.units) > 1:
         members = " ".join(f"{count} {status}" for status, count in group.units.items())
-    return members, str(group.wanted_gpus)
+    return members, gpus
+
+
+def _wanted(group: GroupBrief) -> tuple[str, str]:
+    """Members and GPUs; of an elastic group that has some, those before what it could have."""
+    members, gpus = str(group.wanted_members), str(group.wanted_gpus)
+    if group.size is None or not group.size.present_members:
+        return members, gpus
+    return f"{group.size.present_members}/{members}", f"{group.size.present_gpus}/{gpus}"
 
 
 def _fields(group: GroupBrief) -> list[Cell]:
@@ -125,8 +134,7 @@ def _fields(group: GroupBrief) -> list[Cell]:
         group.status or "-",
         group.queue,
         _position(group) or "-",
-        str(group.wanted_members),
-        str(group.wanted_gpus),
+        *_wanted(group),
         instant(group.submitted_at) or "-",
         instant(group.admitted_at) or "-",
         instant(group.ended_at) or "-",

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import rich_click as click
 
-from service.cli.amounts import NAMES, list_bounds, list_used, ordered, show_amount, show_bound
+from service.cli.amounts import (
+    NAMES,
+    list_bounds,
+    list_limit,
+    list_used,
+    ordered,
+    show_amount,
+    show_bound,
+)
 from service.cli.completing import complete_queues
 from service.cli.printer import Cell, Column
 from service.cli.queue_options import QUEUE, fields_of, with_options
@@ -186,11 +194,11 @@ def _pairs(queue: Queue) -> list[tuple[str, str]]:
         ("order", queue.order),
         ("stop", queue.stop),
         ("quota", quota),
-        ("borrows", _limit(queue.borrowing_limit) if queue.cohort else "-"),
-        ("lends", _limit(queue.lending_limit, "all of it") if queue.cohort else "-"),
-        ("limit", _limit(queue.limit)),
-        ("of a user", _limit(queue.user_limit)),
-        ("of a group", _limit(queue.group_limit)),
+        ("borrows", list_limit(queue.borrowing_limit) if queue.cohort else "-"),
+        ("lends", list_limit(queue.lending_limit, "all of it") if queue.cohort else "-"),
+        ("limit", list_limit(queue.limit)),
+        ("of a user", list_limit(queue.user_limit)),
+        ("of a group", list_limit(queue.group_limit)),
         ("models", "any" if queue.flavors is None else ", ".join(queue.flavors) or "none"),
         ("pools", "any" if queue.pools is None else ", ".join(queue.pools) or "none"),
         ("filling", queue.filling),
@@ -212,7 +220,3 @@ def _time_limit(queue: Queue) -> str:
     if queue.max_time_limit is None:
         return f"{queue.default_time_limit or 'none'} unless a group names its own"
     return f"{queue.default_time_limit or queue.max_time_limit}, at most {queue.max_time_limit}"
-
-
-def _limit(amounts: dict[str, float], otherwise: str = "no limit") -> str:
-    return list_bounds(amounts) if amounts else otherwise

@@ -145,8 +145,10 @@ def _elastic(group: Group) -> str:
         "at_start": "its size is chosen at its start",
         "while_running": "it grows and shrinks while it runs",
     }
-    has = f"{group.present_members} of {group.wanted_members} members" if group.places else ""
-    return ", ".join(part for part in (has, how.get(group.elastic.resize, group.elastic.resize)) if part)
+    has = f"{group.present_members}/{group.wanted_members} members held" if group.places else ""
+    least = f"at least {sum(role.min_count for role in group.roles)}"
+    parts = (has, least, how.get(group.elastic.resize, group.elastic.resize))
+    return ", ".join(part for part in parts if part)
 
 
 def _topology(group: Group) -> str:

@@ -147,3 +147,39 @@ def test_runtimes_of_a_user_of_the_queue_or_of_all(
     assert runtimes(operator, user="alice") == own
     assert bob.get("/v1/queues/default/runtimes", params={"user": "alice"}).status_code == 404
     assert alice.get("/v1/queues/none/runtimes").status_code == 404
+
+
+_USED = """
+INSERT INTO usage (queue_id, tenant, owner, resource, held_seconds, lost_seconds, decayed_seconds, as_of)
+SELECT q.id, 'default', 'u' || n, resource, 3600, 0, 0, now()
+FROM queues q, generate_series(1, 5) AS n, (VALUES ('cpus'), ('H100-80GB')) AS r (resource)
+WHERE q.name = 'default'
+"""
+
+
+def test_usage_comes_page_by_page(engine: Engine, operator: Client) -> None:
+    with engine.begin() as conn:
+        conn.execute(text(_USED))
+    whole = operator.get("/v1/usage").json()
+    assert (len(whole["usage"]), whole["cursor"]) == (10, None)
+    pages, query = [], {"limit": "3"}
+    while True:
+        answer = operator.get("/v1/usage", params=query).json()
+        pages.append(answer["usage"])
+        if answer["cursor"] is None:
+            break
+        query["cursor"] = answer["cursor"]
+    assert [len(page) for page in pages] == [3, 3, 3, 1]
+    assert [each for page in pages for each in page] == whole["usage"]
+    first = operator.get("/v1/usage", params={"limit": 5, "resource": "cpus"}).json()
+    assert (len(first["usage"]), first["cursor"]) == (5, None)
+
+
+def test_a_cursor_of_something_else_is_refused(operator: Client) -> None:
+    for number in range(2):
+        operator.post("/v1/groups", json={"name": f"g{number}", "gpus": 1}).raise_for_status()
+    of_groups = operator.get("/v1/groups", params={"limit": 1}).json()["cursor"]
+    for cursor in ("nonsense", of_groups):
+        answer = operator.get("/v1/usage", params={"cursor": cursor})
+        assert answer.status_code == 422
+        assert [error["field"] for error in answer.json()["errors"]] == ["cursor"]

@@ -186,6 +186,15 @@ def test_cohorts(muster: Muster) -> None:
     assert muster("cohorts", "create", "org", "--quota", "mx=4").code == 0
     assert muster("cohorts", "create", "lab", "--parent", "org", "--lend", "mx=1").code == 0
     assert muster("cohorts").rows[0][:3] == ["lab", "org", "1"]
+    assert muster("queues", "create", "q", "--cohort", "lab", "--quota", "mx=2").code == 0
+    shown = dict(row for row in muster("cohorts", "show", "lab").rows)
+    assert (shown["parent"], shown["queues"], shown["cohorts"]) == ("org", "q", "-")
+    assert (shown["quota"], shown["in all"]) == ("nothing of its own", "2 mx")
+    assert (shown["borrows"], shown["lends"]) == ("no limit", "1 mx")
+    assert dict(row for row in muster("cohorts", "show", "org").rows)["borrows"] == "-"
+    assert json.loads(muster("cohorts", "show", "org", "--json").out)["cohorts"] == ["lab"]
+    assert muster("cohorts", "show", "nothing").code == 5
+    assert muster("queues", "delete", "q").code == 0
     assert muster("cohorts", "update", "lab").code == 2
     assert muster("cohorts", "update", "org", "--parent", "lab").code == 6
     assert muster("cohorts", "delete", "org").code == 6
@@ -194,12 +203,22 @@ def test_cohorts(muster: Muster) -> None:
         assert muster("cohorts", "delete", name).code == 0
 
 
-def test_priority_classes(muster: Muster, client: Client) -> None:
+def test_priority_classes(muster: Muster, client: Client, tmp_path: Path) -> None:
     assert muster("priorities", "set", "low", "-5").code == 0
     assert muster("priorities", "set", "high", "50").code == 0
     assert muster("priorities").rows == [["high", "50"], ["low", "-5"]]
     assert muster("run", "--name", "g", "-p", "high", "true").code == 0
     assert next(iter(client.list_groups(name="g"))).priority == 50
+    assert muster("update", "g", "-p", "low").code == 0
+    assert next(iter(client.list_groups(name="g"))).priority == -5
+    assert muster("update", "g", "-p", "-7").code == 0
+    assert next(iter(client.list_groups(name="g"))).priority == -7
+    for refused in (muster("update", "g", "-p", "none"), muster("run", "--name", "h", "-p", "none", "true")):
+        assert refused.code == 6
+        assert "there is no priority class none; there is: high, low" in refused.err
+    (tmp_path / "g.yaml").write_text("name: filed\npriority: high\ncommand: [x]\n")
+    assert muster("submit", str(tmp_path / "g.yaml")).code == 0
+    assert next(iter(client.list_groups(name="filed"))).priority == 50
     assert muster("priorities", "delete", "low").code == 0
     assert muster("priorities", "delete", "low").code == 5
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from uuid import UUID
 
 import pytest
 from sqlalchemy import NullPool, TextClause, create_engine, text
 
 from service.client import Client
-from service.client.groups import Group
+from service.client.groups import Group, Size
+from tests.integration.api.rows import add_nodes, add_pool
 from tests.integration.cli.conftest import Muster
 from tests.integration.cli.terminal import at_terminal, lines_of
 
@@ -105,3 +107,44 @@ def test_an_elastic_group_asks_from_its_least_to_its_most(server: str, client: C
     client.submit({"name": "e", "roles": [role], "elastic": elastic, "allow_infeasible": True})
     lines = lines_of(at_terminal(server, "why", "e"))
     assert any("1 to 3 members, 2 to 6 GPUs in all" in line for line in lines), lines
+
+
+HELD = text(
+    "INSERT INTO attempts (unit_id, attempt, revision, generation, group_id, queue_id, pool_id, places,"
+    " usage, dispatch, dispatches, admitted_at, dropping, drop_kill_at)"
+    " SELECT u.id, 1, 1, 1, u.group_id, g.queue_id, :pool, CAST(:places AS jsonb), '{}', 'Launched', 1,"
+    " now(), '{2}', now() FROM units u JOIN groups g ON g.id = u.group_id WHERE g.name = 'e'"
+)
+RUNS = text("UPDATE units SET status = 'Running', admitted_at = now() WHERE status = 'Pending'")
+
+
+def _give_three_members(database_url: str) -> None:
+    """Of which it gives up the last."""
+    engine = create_engine(database_url, poolclass=NullPool)
+    with engine.begin() as conn:
+        pool = add_pool(conn)
+        node = add_nodes(conn, pool, {"n1": (8, "mx")})["n1"]
+        places = [[member, 0, node, [2 * member, 2 * member + 1]] for member in range(3)]
+        conn.execute(HELD, {"pool": pool, "places": json.dumps(places)})
+        conn.execute(RUNS)
+
+
+def test_what_an_elastic_group_holds_is_listed_not_what_it_could_hold(
+    server: str, database_url: str, client: Client, muster: Muster
+) -> None:
+    role = {"name": "w", "count": 8, "min_count": 2, "requests": {"gpus": 2}, "command": ["x"]}
+    elastic = {"resize": "while_running", "resumes_from_checkpoint": True}
+    client.submit({"name": "e", "roles": [role], "elastic": elastic, "allow_infeasible": True})
+    client.submit({"name": "rigid", "members": 8, "gpus": 2, "command": ["x"], "allow_infeasible": True})
+    sizes = {row[1]: row[5:7] for row in muster("list").rows}
+    assert sizes == {"e": ["8", "16"], "rigid": ["8", "16"]}
+    _give_three_members(database_url)
+    sizes = {row[1]: row[5:7] for row in muster("list").rows}
+    assert sizes == {"e": ["2/8", "4/16"], "rigid": ["8", "16"]}
+    listed = {group.name: group.size for group in client.list_groups()}
+    assert listed == {"e": Size(min_members=2, present_members=2, present_gpus=4), "rigid": None}
+    lines = lines_of(at_terminal(server, "list", columns=80))
+    assert all(len(line) <= 80 for line in lines), lines
+    assert any("2/8" in line and "4/16" in line for line in lines)
+    shown = dict(row[:2] for row in muster("show", "e").rows if len(row) == 2)
+    assert shown["elastic"] == "2/8 members held, at least 2, it grows and shrinks while it runs"

@@ -58,7 +58,7 @@ PAIRS = [
     (priority_classes.PriorityClass, priority_class.PriorityClassAnswer),
     (policies.PolicyChanges, policy.PolicyChanges),
     (preemptions.Preemption, preemption.PreemptionAnswer),
-    (usages.Usage, usage.UsageAnswer),
+    (usages.UsagePage, usage.UsageAnswer),
     (nodes.Node, node.NodeAnswer),
     (keys.NewKey, key.NewKeyAnswer),
     (inventories.Inventory, inventory.InventoryAnswer),
