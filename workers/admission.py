@@ -6,8 +6,9 @@ a leader can be stopped between any two of them and go on later.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import psycopg
 import redis
@@ -20,6 +21,7 @@ from service.admission.plan import Plan
 from service.clock import Clock
 from service.inventory.ledger import Ledger, LedgerFenced
 from service.operations.commit import Outdated
+from service.operations.count_decisions import count_decisions
 from service.operations.lead import get_settled_lease, give_up_lease, renew_lease, take_lease
 from service.operations.policy import policy_of
 from service.operations.term import LedgerDisagrees, ReservationRefused, Term
@@ -48,13 +50,15 @@ class StaleWrite:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CycleResult:
-    """`is_leader` False: somebody else leads. `admitted` and `waiting` count units and waiting rows.
+    """`is_leader` False: somebody else leads. `admitted` and `waiting` count units and waiting rows,
+    `decisions` what else was decided, by the names of `cycle_stats`.
     `is_settled` False: not everything that was planned came to be; look again."""
 
     is_leader: bool
     is_settled: bool
     admitted: int = 0
     waiting: int = 0
+    decisions: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(slots=True)
@@ -65,6 +69,7 @@ class _Cycle:
     is_reserved: bool = False
     is_committed: bool = False
     admitted: int = 0
+    decisions: Mapping[str, int] = field(default_factory=dict)
 
 
 class Leader:
@@ -139,7 +144,8 @@ class Leader:
                 self._keeper.end_cycle()
 
     def _resume(self) -> CycleResult:
-        admitted, waiting = 0, 0
+        admitted, waiting, decisions = 0, 0, Counter[str]()
+        is_settled = False
         for _ in range(_ROUNDS):
             if self._cycle is None and not self.read_and_plan():
                 break
@@ -148,13 +154,17 @@ class Leader:
             is_settled = self._finish(cycle)
             self._cycle = None
             admitted += cycle.admitted
+            decisions.update(cycle.decisions)
             waiting = sum(len(queue.order) for queue in cycle.plan.queues.values())
-            if is_settled:
-                return CycleResult(is_leader=True, is_settled=True, admitted=admitted, waiting=waiting)
-            if self._is_superseded:
+            if is_settled or self._is_superseded:
                 break
-        is_leader = self.term is not None
-        return CycleResult(is_leader=is_leader, is_settled=False, admitted=admitted, waiting=waiting)
+        return CycleResult(
+            is_leader=is_settled or self.term is not None,
+            is_settled=is_settled,
+            admitted=admitted,
+            waiting=waiting,
+            decisions=decisions,
+        )
 
     def read_and_plan(self) -> bool:
         """Learn what changed, and decide. Writes nothing but the lease. False if somebody else leads."""
@@ -217,6 +227,7 @@ class Leader:
         if cycle.plan.is_quiet:
             cycle.is_committed = True
             return True
+        before = dict(term.world.claims)
         outcome = term.commit(cycle.plan, self._clock.now())
         if isinstance(outcome, Outdated):
             if outcome.found.epoch != term.epoch:
@@ -227,6 +238,7 @@ class Leader:
             return False
         reach("worker.committed")
         cycle.admitted = len(outcome.won)
+        cycle.decisions = count_decisions(cycle.plan, outcome, before=before)
         cycle.is_committed = True
         # Whoever waits for the dispatcher waits for this bell; readers and the losers' places can wait.
         pools = {each.pool_id for each in outcome.won} | {each.pool_id for each in outcome.evicted}

@@ -114,7 +114,12 @@ class CycleTask:
         began_at = time.monotonic()
         result = self._leader.run_cycle()
         now = time.monotonic()
-        self._stats.count(now - began_at, admitted=result.admitted, waiting=result.waiting)
+        self._stats.count(
+            now - began_at,
+            admitted=result.admitted,
+            waiting=result.waiting,
+            decisions=result.decisions,
+        )
         if now - self._counted_at > _STATS_SECONDS:
             self._tell_stats()
         return result

@@ -8,7 +8,16 @@ from datetime import datetime
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 
-from service.inventory.cycle_stats import CycleStats
+from service.domain.claim import ClaimCause
+from service.domain.preemption import WasteCause
+from service.inventory.cycle_stats import (
+    EVICTED,
+    REDATED,
+    SHRUNK,
+    CycleStats,
+    claim_made,
+    claim_wasted,
+)
 from service.inventory.retention_stats import RetentionStats
 from service.inventory.timings import EDGES, Timings
 from service.operations.measure import Measurements
@@ -119,6 +128,26 @@ def _cycles(stats: CycleStats) -> Iterator[Metric]:
     yield _histogram("muster_cycle_seconds", "Time of an admission cycle.", None, {"": stats.times})
     yield _counter("muster_cycle_admissions", "Units that cycles admitted.", stats.admitted)
     yield gauge("muster_cycle_size", "Waiting rows that the last cycle left.", stats.waiting)
+    decided = stats.decisions
+    yield _counters(
+        "muster_claims",
+        "Claims that were made.",
+        "cause",
+        {cause: decided[claim_made(cause)] for cause in ClaimCause},
+    )
+    yield _counter("muster_claims_redated", "Dates of claims that passed.", decided[REDATED])
+    yield _counters(
+        "muster_preemptions",
+        "Units that gave way.",
+        "extent",
+        {"whole": decided[EVICTED], "members": decided[SHRUNK]},
+    )
+    yield _counters(
+        "muster_preemptions_wasted",
+        "Claimants for whom others gave way in vain.",
+        "cause",
+        {cause: decided[claim_wasted(cause)] for cause in WasteCause},
+    )
 
 
 def _retention(stats: RetentionStats) -> Iterator[Metric]:
@@ -156,6 +185,13 @@ def gauges(name: str, text: str, label: str, values: Mapping[str, float]) -> Met
     family = GaugeMetricFamily(name, text, labels=[label])
     for value, number in values.items():
         family.add_metric([value], float(number))
+    return family
+
+
+def _counters(name: str, text: str, label: str, values: Mapping[str, float]) -> Metric:
+    family = CounterMetricFamily(name, text, labels=[label])
+    for value, number in values.items():
+        family.add_metric([value], number)
     return family
 
 

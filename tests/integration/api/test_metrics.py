@@ -62,7 +62,11 @@ def test_what_a_scrape_shows(
     leader.run_cycle()
     stats = CycleStats()
     stats.count(0.003, admitted=1, waiting=1)
-    stats.count(99.0, admitted=0, waiting=1)
+    decisions = {"claim:Guard": 2, "redated": 3, "evicted": 4, "shrunk": 5, "wasted:PlaceLost": 1}
+    stats.count(99.0, admitted=0, waiting=1, decisions=decisions)
+    add_cycle_stats(redis, stats)
+    stats = CycleStats()
+    stats.count(0.003, admitted=0, waiting=1, decisions={"claim:Guard": 1})
     add_cycle_stats(redis, stats)
     passes = Timings()
     passes.add(0.02)
@@ -85,8 +89,14 @@ def test_what_a_scrape_shows(
     assert found["muster_live_units", (("status", "Admitted"),)] == 1
     assert found["muster_admit_seconds_count", ()] == 1
     assert 0 < found["muster_admit_seconds", (("quantile", "0.5"),)] < 60
-    assert found["muster_cycle_seconds_bucket", (("le", "0.005"),)] == 1
-    assert found["muster_cycle_seconds_count", ()] == 2
+    assert found["muster_cycle_seconds_bucket", (("le", "0.005"),)] == 2
+    assert found["muster_cycle_seconds_count", ()] == 3
+    claims = {cause: found["muster_claims_total", (("cause", cause),)] for cause in ("Head", "Guard")}
+    assert claims == {"Head": 0, "Guard": 3}
+    assert found["muster_claims_redated_total", ()] == 3
+    assert found["muster_preemptions_total", (("extent", "whole"),)] == 4
+    assert found["muster_preemptions_total", (("extent", "members"),)] == 5
+    assert found["muster_preemptions_wasted_total", (("cause", "PlaceLost"),)] == 1
     assert found["muster_cycle_admissions_total", ()] == 1
     assert found["muster_audit_drift", ()] == 0
     assert found["muster_groups", (("status", "Admitted"),)] == 1

@@ -284,3 +284,15 @@ def test_the_name_of_a_queue_of_another_tenant_is_not_told(
 
     assert seen("t", "o", KeyRole.USER) == [(None, None)]
     assert seen("u", "x", KeyRole.USER) == seen("t", "x", KeyRole.OPERATOR) == [("default", "default")]
+
+
+def test_what_was_decided_is_counted(
+    site: Site, leader: Leader, low: list[int], client: redis.Redis, clock: VirtualClock
+) -> None:
+    [high] = site.submit(spec=gang(4, priority=5))
+    assert leader.run_cycle().decisions == {"claim:Preemption": 1, "evicted": 1, "shrunk": 0}
+    assert not any(leader.run_cycle().decisions.values())
+    clock.advance(200)
+    assert leader.run_cycle().decisions["redated"] == 1
+    site.cancel_waiting(unit_id(high, 0))
+    assert leader.run_cycle().decisions["wasted:ClaimantEnded"] == 1
