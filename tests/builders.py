@@ -133,6 +133,7 @@ def role(
     min_gpu_memory_gib: int = 0,
     labels: Mapping[str, str] | None = None,
     slices: tuple[str, int] | None = None,
+    fallback: int = 0,
 ) -> RoleShape:
     """`count` members, or down to `least` of an elastic gang; each asks for 1 CPU and 1 GiB for each of its
     GPUs, at least 1."""
@@ -150,6 +151,7 @@ def role(
         min_gpu_memory_mib=min_gpu_memory_gib * GIB,
         node_labels=tuple(sorted((labels or {}).items())),
         slice=None if slices is None else Slice(level=slices[0], size=slices[1]),
+        fallback_seconds=fallback,
     )
 
 

@@ -49,8 +49,9 @@ def plan_cycle(
     """Who is admitted and exactly where, and why all others wait.
 
     Waiting rows `without` are passed over: they are listed and explained, are not admitted and block
-    nobody. Leaves the world as it was; the same arguments give the same plan.
+    nobody. Leaves the world as it is at `now`; the same arguments give the same plan.
     """
+    world.move_to(now)
     if world.capacity.forget_fields():
         world.memory.shapes.clear()
     quota = QuotaBook(world.quota)

@@ -12,7 +12,7 @@ from datetime import datetime
 from service.admission.backlog import ClassId
 from service.admission.claims import ClaimBook
 from service.admission.eligibility import is_open
-from service.admission.findings import explain_scattered, explain_shortages
+from service.admission.findings import explain_missing, explain_scattered, explain_shortages
 from service.admission.fit import Fitter
 from service.admission.kept_from import explain_kept
 from service.admission.line import Key
@@ -24,6 +24,7 @@ from service.admission.query import ShapeQuery
 from service.admission.quota import Exceeded, QuotaBook
 from service.admission.quota_blockers import quota_blocker, quota_numbers
 from service.admission.resident import World
+from service.admission.terms import whole_id
 from service.admission.world import Queue
 from service.domain.reasons import Code, rank
 from service.domain.resources import MAX_QUOTA
@@ -191,18 +192,19 @@ class Explainer:
             found.append(Blocker(code=Code.QUEUE_STOPPED, scope=scope))
         if all("queue" in blocker.scope for blocker in never):
             # What is free today says nothing to a group that does not even fit on idle nodes.
-            found.extend(shape)
+            told = {blocker.code for blocker in never}
+            found.extend(blocker for blocker in shape if blocker.code not in told)
         return tuple(sorted(found, key=lambda blocker: rank(blocker.code)))
 
     def _never(self, class_id: ClassId, queue: Queue) -> Verdict:
         known = self._world.memory.never.get(class_id)
         if known is None:
             numbers: dict[str, int] = {}
-            shape = self._world.shapes[class_id[1]]
+            shape_id = whole_id(class_id[1])
             never = explain_never(
                 self._world.feasibility,
-                class_id[1],
-                shape=shape,
+                shape_id,
+                shape=self._world.shapes[shape_id],
                 tree=self._world.quota,
                 queue=queue,
                 numbers=numbers,
@@ -234,7 +236,7 @@ class Explainer:
         if not self._fitter.would_miss(shape_id, is_lent=True):
             is_kept_from = shape_id in self._kept_from
             return explain_kept(self._world, query, self._claims) if is_kept_from else ()
-        found = explain_shortages(query, numbers)
+        found = explain_missing(query) or explain_shortages(query, numbers)
         if found:
             return found
         return explain_scattered(query, self._world.capacity.binding(shape_id, query), numbers)

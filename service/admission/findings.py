@@ -48,6 +48,15 @@ def shortages(query: ShapeQuery) -> list[Shortage]:
     return [found[amount] for amount in _INSUFFICIENT if amount in found]
 
 
+def explain_missing(query: ShapeQuery) -> tuple[Blocker, ...]:
+    """Blockers of a shape for some role of which there is no node at all, whatever its state; else empty."""
+    return tuple(
+        Blocker(code=Code.NO_MATCHING_FLAVOR, scope=scope_of(check))
+        for check in query.checks
+        if not check.field.members
+    )
+
+
 def explain_shortages(query: ShapeQuery, numbers: dict[str, int]) -> tuple[Blocker, ...]:
     """Blockers of a shape for which some sum does not suffice on the nodes as they are now, else
     empty; shared amounts go into `numbers`. Where nothing at all is usable, that alone is the reason."""

@@ -17,6 +17,7 @@ from service.admission.quota import QuotaBook, exceeded_models
 from service.admission.ranks import devices_of_members, gang_places
 from service.admission.scratch import Share
 from service.admission.sizes import Counts, largest
+from service.admission.terms import whole_id
 from service.admission.world import PendingUnit
 from service.domain.node import Place
 from service.domain.shape import Shape, Sizing, usage_of
@@ -225,7 +226,7 @@ class Fitter:
                 from_unit_id=row.id,
                 group_id=row.group_id,
                 queue_id=row.queue_id,
-                shape_id=row.shape_id,
+                shape_id=whole_id(row.shape_id),
                 pool_id=self._capacity.nodes[places[0].node_id].node.pool_id,
                 index=index,
                 attempt=row.attempt,

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from service.admission.backlog import Backlog
 from service.admission.capacity import Capacity
 from service.admission.differences import NodeChanges, has_same_queues, node_changes
+from service.admission.fallback import Fallbacks
 from service.admission.feasible import Feasibility
 from service.admission.guard_line import Guards
 from service.admission.holders import Holders
@@ -23,7 +24,7 @@ from service.admission.pauses import GuardPause, Pauses
 from service.admission.plan import Admission, Resize
 from service.admission.quota_tree import QuotaTree, Usage
 from service.admission.surplus import part_of
-from service.admission.terms import TermsOf, on_terms, terms_by_queue
+from service.admission.terms import TermsOf, on_terms, terms_by_queue, whole_id
 from service.admission.world import Changes, Configuration, Freed, PendingUnit, Queue, RunningUnit
 from service.domain.claim import Claim, ClaimCause
 from service.domain.shape import Shape
@@ -76,6 +77,7 @@ class World:
         self.capacity = Capacity(self.configuration)
         self.feasibility = Feasibility(self.configuration)
         self.memory = Memory()
+        self._fallbacks = Fallbacks()
         self._terms: TermsOf = {}
         #: Since when shapes were looked up last, their numbers may stand for other terms.
         self._has_new_terms = False
@@ -91,9 +93,10 @@ class World:
 
     def could_fit(self, row: PendingUnit) -> bool:
         """Whether one unit of the row could ever be admitted, if nothing else were there."""
+        shape_id = whole_id(row.shape_id)
         return self.feasibility.fits(
-            row.shape_id,
-            self.shapes[row.shape_id],
+            shape_id,
+            self.shapes[shape_id],
             self.quota,
             row.queue_id,
             is_within=not row.is_preemptible,
@@ -121,9 +124,9 @@ class World:
         for unit_id, after in changes.running.items():
             if unit_id not in self.running:
                 self._start(after)
-        self.backlog.replace(
-            removed=(*changes.gone, *changes.running),
-            added={key: row for key, row in changes.pending.items() if self.pending.get(key) != row},
+        self._replace_rows(
+            (*changes.gone, *changes.running),
+            {key: row for key, row in changes.pending.items() if self.pending.get(key) != row},
         )
         if changes.configuration is not None:
             self._configure(changes.configuration)
@@ -147,7 +150,7 @@ class World:
                 added[row_id] = replace(row, first_index=first_index, version=row.version + 1)
             for admission in admitted:
                 self._start(running_of(row, admission, admitted_at))
-        self.backlog.replace(removed, added)
+        self._replace_rows(removed, added)
         self._settle_claims()
 
     def give_way(self, unit_id: int, evicting_until: datetime, *, preempted_at: tuple[datetime, ...]) -> None:
@@ -209,10 +212,20 @@ class World:
             if by_beginning:
                 self.pauses[queue_id] = tuple(by_beginning[at] for at in sorted(by_beginning))
 
+    def move_to(self, now: datetime) -> None:
+        """Whoever has waited for a model long enough at `now` waits for the next one, too. A cycle begins so;
+        there is nothing else in the World that time alone changes."""
+        moved = self._fallbacks.move_to(now)
+        rows = {row_id: self._fallbacks.staged(self.pending[row_id], self.shapes) for row_id in moved}
+        if rows:
+            self._replace_rows((), rows)
+            self._settle_claims()
+
     def next_wake(self, now: datetime) -> datetime | None:
-        """When waiting alone changes what may be admitted: the next end of a backoff, or the next instant
-        before which a group was not to start."""
-        return self.backlog.next_wait_end(now)
+        """When waiting alone changes what may be admitted: the next end of a backoff, the next instant before
+        which a group was not to start, or from which it takes another model."""
+        instants = self.backlog.next_wait_end(now), self._fallbacks.next_step(now)
+        return min((each for each in instants if each is not None), default=None)
 
     def snapshot(self) -> Snapshot:
         used_shapes = {row.shape_id for row in self.pending.values()}
@@ -281,7 +294,12 @@ class World:
             return
         self._terms, self._has_new_terms = terms, True
         rows = (on_terms(row, terms, self.shapes) for row in self.pending.values())
-        self.backlog.replace((), {row.id: row for row in rows if row is not self.pending[row.id]})
+        changed = {
+            row.id: self._fallbacks.staged(row, self.shapes)
+            for row in rows
+            if row is not self.pending[row.id]
+        }
+        self._replace_rows((), changed)
         for before in tuple(self.running.values()):
             unit = on_terms(before, terms, self.shapes)
             for units in (self.running, self.running_in[unit.queue_id], self.leaving, self.resizable):
@@ -289,13 +307,18 @@ class World:
                     units[unit.id] = replace(units[unit.id], shape_id=unit.shape_id)
 
     def _on_terms(self, changes: Changes) -> Changes:
-        if not self._terms:
-            return changes
-        return replace(
-            changes,
-            pending={key: on_terms(row, self._terms, self.shapes) for key, row in changes.pending.items()},
-            running={key: on_terms(unit, self._terms, self.shapes) for key, unit in changes.running.items()},
-        )
+        """With the shapes that units have here: of what waits, with the models that are considered now."""
+        pending, running = changes.pending, changes.running
+        if self._terms:
+            pending = {key: on_terms(row, self._terms, self.shapes) for key, row in pending.items()}
+            running = {key: on_terms(unit, self._terms, self.shapes) for key, unit in running.items()}
+        pending = {key: self._fallbacks.staged(row, self.shapes) for key, row in pending.items()}
+        return replace(changes, pending=pending, running=running)
+
+    def _replace_rows(self, removed: Collection[int], added: Mapping[int, PendingUnit]) -> None:
+        self._fallbacks.remove((*removed, *added))
+        self._fallbacks.add(added.values(), self.shapes)
+        self.backlog.replace(removed, added)
 
     def _settle_claims(self) -> None:
         """Keep what is free of the places of claims, older claims first, while their units are entitled."""

@@ -19,7 +19,10 @@ Unit = TypeVar("Unit", PendingUnit, RunningUnit)
 #: A queue's terms, and the lowest id of a queue that has equal ones.
 TermsOf = Mapping[int, tuple[Terms, int]]
 
+#: A number holds the step of its models, the stored shape, and the queue: 63 bits in all.
 _QUEUE_BITS = 31
+_WHOLE_BITS = 60
+_WHOLE = (1 << _WHOLE_BITS) - 1
 
 
 def terms_of(queue: Queue) -> Terms:
@@ -40,7 +43,21 @@ def terms_by_queue(queues: Mapping[int, Queue]) -> TermsOf:
 
 def stored_shape_id(shape_id: int) -> int:
     """The shape that was submitted."""
-    return shape_id if shape_id >= 0 else -shape_id >> _QUEUE_BITS
+    return shape_id if shape_id >= 0 else (-shape_id & _WHOLE) >> _QUEUE_BITS
+
+
+def whole_id(shape_id: int) -> int:
+    """The shape on the terms of the queue, with all of its models."""
+    whole = -shape_id & _WHOLE if shape_id < 0 else 0
+    if whole == -shape_id or shape_id >= 0:
+        return shape_id
+    return -whole if whole & ((1 << _QUEUE_BITS) - 1) else whole >> _QUEUE_BITS
+
+
+def at_stage_id(whole: int, stage: int) -> int:
+    """A number for the models that are considered from this step on (see `fallback`)."""
+    body = -whole if whole < 0 else whole << _QUEUE_BITS
+    return -(((stage + 1) << _WHOLE_BITS) | body)
 
 
 def on_terms(unit: Unit, terms: TermsOf, shapes: dict[int, Shape]) -> Unit:

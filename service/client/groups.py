@@ -83,8 +83,11 @@ class Requests(Struct, frozen=True, kw_only=True):
 
 
 class Gpu(Struct, frozen=True, kw_only=True):
+    """`models` in order of preference; so long it waits for each before it takes the next."""
+
     models: list[str]
     min_memory_gib: int
+    fallback_after_seconds: int
 
 
 class Slice(Struct, frozen=True, kw_only=True):

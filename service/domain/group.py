@@ -22,7 +22,8 @@ class OnMemberLoss(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Role:
     """Members of one shape inside a group, with what each of them runs. `min_count` None means all
-    of them, which is the only thing that a rigid group can say."""
+    of them, which is the only thing that a rigid group can say. `fallback_seconds`: so long the role would
+    rather wait for each of its models, but the last, before the next is considered."""
 
     name: str
     count: int
@@ -32,6 +33,7 @@ class Role:
     min_gpu_memory_gib: int = 0
     node_labels: Mapping[str, str] = field(default_factory=dict)
     slice: Slice | None = None
+    fallback_seconds: int = 0
     command: tuple[str, ...] = ()
     workdir: str | None = None
     image: str | None = None
@@ -48,6 +50,7 @@ class Role:
             min_gpu_memory_mib=self.min_gpu_memory_gib * 1024,
             node_labels=tuple(sorted(self.node_labels.items())),
             slice=self.slice,
+            fallback_seconds=self.fallback_seconds,
         )
 
 

@@ -7,11 +7,16 @@ from collections.abc import Collection, Iterator, Sequence
 
 from service.domain.errors import FieldError
 from service.domain.group import GroupSpec, Role
-from service.domain.shape import Scheduling
+from service.domain.shape import Scheduling, fallback_steps
 from service.domain.unit import MAX_MEMBERS
 
 #: A gang is placed and written as one. Independent members are bounded by their index.
 MAX_GANG_MEMBERS = 16_384
+
+#: Instants of one group's waiting at which another model is considered; after so many seconds all of them
+#: are, at the latest.
+MAX_FALLBACKS = 7
+MAX_FALLBACK_SECONDS = 366 * 86_400
 
 #: Names of variables that members get from Muster, which nobody else may give them.
 RESERVED_PREFIX = "MUSTER_"
@@ -36,6 +41,7 @@ def broken_rules(spec: GroupSpec) -> tuple[FieldError, ...]:
         *_after_rules(spec),
         *_role_rules(spec),
         *_elastic_rules(spec),
+        *_fallback_rules(spec),
         *_independent_rules(spec),
     )
 
@@ -158,6 +164,19 @@ def _slice_rules(role: Role, path: str) -> Iterator[FieldError]:
 def _gpu_rules(role: Role, path: str) -> Iterator[FieldError]:
     if role.requests.gpus == 0 and (role.models or role.min_gpu_memory_gib):
         yield FieldError(f"{path}.gpu", "a member that asks for no GPU may not choose one")
+
+
+def _fallback_rules(spec: GroupSpec) -> Iterator[FieldError]:
+    waiting = {position: role for position, role in enumerate(spec.roles) if role.fallback_seconds}
+    for position, role in waiting.items():
+        field, others = f"roles[{position}].gpu.fallback_after", len(set(role.models)) - 1
+        if others < 1:
+            yield FieldError(field, "needs at least two `models`, of which the first is preferred")
+        elif role.fallback_seconds * others > MAX_FALLBACK_SECONDS:
+            yield FieldError(field, "the last model would be considered only after more than a year")
+    if waiting and len(fallback_steps(spec.shape())) > MAX_FALLBACKS:
+        field = f"roles[{min(waiting)}].gpu.fallback_after"
+        yield FieldError(field, f"the group would come to other models more than {MAX_FALLBACKS} times")
 
 
 def _workdir_rules(role: Role, path: str) -> Iterator[FieldError]:

@@ -43,7 +43,9 @@ class RoleShape:
     """Members of one role, for the planner. `models` in order of preference, empty for any.
 
     `node_labels` are sorted (label, value) pairs that a node must have; `min_gpu_memory_mib` 0
-    for any. Members without GPUs have neither models nor GPU memory.
+    for any. Members without GPUs have neither models nor GPU memory. `fallback_seconds`: how long the role
+    would rather wait for its first model before the second is considered, and as long again for each after
+    it; 0 for not at all.
     """
 
     name: str
@@ -54,6 +56,7 @@ class RoleShape:
     min_gpu_memory_mib: int = 0
     node_labels: tuple[tuple[str, str], ...] = ()
     slice: Slice | None = None
+    fallback_seconds: int = 0
 
     def whole(self) -> Resources:
         """What all its members ask for."""
@@ -131,6 +134,16 @@ class Shape:
         for role in self.roles:
             total = total.plus(role.whole())
         return total
+
+
+def fallback_steps(shape: Shape) -> tuple[int, ...]:
+    """After how many seconds of waiting another model is considered, by any of the roles."""
+    steps: set[int] = set()
+    for role in shape.roles:
+        if role.fallback_seconds:
+            models = shape.terms.models(role) or ()
+            steps.update(role.fallback_seconds * number for number in range(1, len(models)))
+    return tuple(sorted(steps)) if steps else ()
 
 
 def usage_of(shape: Shape, models: dict[int, dict[str, int]]) -> dict[str, int]:

@@ -61,7 +61,15 @@ def message(
 ) -> str:
     """One sentence for a reason, without a full stop."""
     facts = Facts(need=need, have=have, limit=limit, scope=scope or {}, holders=holders)
-    return _SENTENCES[code](facts)
+    return _SENTENCES[code](facts) + _fallback(facts)
+
+
+def _fallback(facts: Facts) -> str:
+    """What a group rather waits for, and until when it does."""
+    if "fallback" not in facts.scope:
+        return ""
+    awaited, at = facts.scope.get("awaited", ""), facts.scope.get("fallback_at", "")
+    return f"; it waits for {awaited} alone until {at}, from then on {facts.scope['fallback']} will do, too"
 
 
 def amount(resource: str, value: int) -> str:

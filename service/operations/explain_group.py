@@ -19,6 +19,7 @@ from service.domain.reasons import Code, Reason, rank
 from service.domain.wording import message
 from service.inventory.client import inventory_errors
 from service.inventory.verdicts import PublishedQueue, read_numbers, read_queue
+from service.operations.awaited_models import find_considered, with_awaited
 from service.operations.guard_of_group import find_guard
 from service.operations.own_limit_reasons import reasons_of_own_limits
 from service.operations.read_groups import get_visible_group, reading
@@ -103,16 +104,18 @@ def explain_group(
         published = _published(redis, group)
         with inventory_errors():
             numbers = read_numbers(redis)
+        considered = find_considered(conn, group, since=facts.since or group.submitted_at, now=now)
         awaited = list_open_dependencies(conn, group.id) if facts.open_dependencies else {}
         reasons = _reasons(
             group,
             facts,
             awaited=awaited,
             victims=list_victims_of(conn, group.id),
-            of_limits=reasons_of_own_limits(conn, group),
+            of_limits=reasons_of_own_limits(conn, group, considered.shape),
             published=published,
             numbers=numbers,
         )
+        reasons = with_awaited(reasons, considered.next)
         hidden = _hidden_holders(conn, reasons, principal=principal)
         return Explanation(
             standing=_standing(conn, group, facts=facts, published=published, now=now),

@@ -15,10 +15,10 @@ from service.store.group_reads import GroupRow
 from service.store.own_limit_reads import find_own_limit_facts
 
 
-def reasons_of_own_limits(conn: Connection, group: GroupRow) -> list[Reason]:
+def reasons_of_own_limits(conn: Connection, group: GroupRow, considered: Shape) -> list[Reason]:
     """One for each resource that is short, of the user's limit, of the group's, and of what the queue has of
     its own for a group that may not be preempted. `NeverFits` where it would be short even if nothing were
-    held."""
+    held, on any model. `considered`: the shape with the models that are considered now."""
     facts = find_own_limit_facts(conn, group)
     if facts is None:
         return []
@@ -32,7 +32,13 @@ def reasons_of_own_limits(conn: Connection, group: GroupRow) -> list[Reason]:
         reason
         for whose, name, limit, held in limits
         for reason in _reasons(
-            group, facts.shape, limit=limit, held=held, models=facts.models, of={whose: name}
+            group,
+            considered,
+            whole=facts.shape,
+            limit=limit,
+            held=held,
+            models=facts.models,
+            of={whose: name},
         )
     ]
 
@@ -41,13 +47,14 @@ def _reasons(
     group: GroupRow,
     shape: Shape,
     *,
+    whole: Shape,
     limit: Mapping[str, int],
     held: Mapping[str, int],
     models: Sequence[str],
     of: Mapping[str, str],
 ) -> Iterator[Reason]:
     rooms = {resource: max(0, most - held.get(resource, 0)) for resource, most in limit.items()}
-    never = _short_of(shape, limit, models=models)
+    never = _short_of(whole, limit, models=models)
     for resource, need in _short_of(shape, rooms, models=models).items():
         scope = {"queue": group.queue, **of, "resource": resource}
         if resource not in (CPUS, MEMORY):

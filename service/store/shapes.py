@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 from psycopg.types.json import Jsonb
 from sqlalchemy import Connection, select, text
 
-from service.domain.shape import Shape
+from service.domain.shape import Shape, Terms
 from service.store.models.groups import shapes
 
 #: Fields that shapes had not from the first. They are left out where they say nothing, so that the digest
@@ -47,6 +48,19 @@ def load_shapes(conn: Connection, ids: Collection[int]) -> dict[int, Shape]:
     return {row.id: msgspec.convert(row.shape, Shape) for row in rows}
 
 
+def get_shape_on_terms(conn: Connection, *, shape_id: int, queue_id: int) -> Shape:
+    """The shape with what the queue allows of its models."""
+    row = conn.execute(
+        text(
+            "SELECT s.shape, q.policy -> 'flavors' AS flavors FROM shapes s, queues q"
+            " WHERE s.id = :shape_id AND q.id = :queue_id"
+        ),
+        {"shape_id": shape_id, "queue_id": queue_id},
+    ).one()
+    flavors = None if row.flavors is None else tuple(row.flavors)
+    return replace(msgspec.convert(row.shape, Shape), terms=Terms(flavors=flavors))
+
+
 def _body(shape: Shape) -> dict[str, Any]:
     """The shape as it is stored, its fields in their order."""
     body: dict[str, Any] = msgspec.to_builtins(shape)
@@ -58,6 +72,8 @@ def _body(shape: Shape) -> dict[str, Any]:
     for role in body["roles"]:
         if role["slice"] is None:
             del role["slice"]
+        if not role["fallback_seconds"]:
+            del role["fallback_seconds"]
     return body
 
 

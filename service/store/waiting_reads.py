@@ -15,7 +15,8 @@ from service.domain.dependency import When
 class WaitingFacts:
     """Taken over the group's waiting rows. `is_held`: all of them are; `backoff_until`: all that are
     not held wait for it; `refused_dispatches` and `message` are those of the first row. `not_before_at` only
-    while it is to come. `open_dependencies`: so many other groups have to end first."""
+    while it is to come. `open_dependencies`: so many other groups have to end first. `since`: since when the
+    first row waits, None if none does."""
 
     rows: int
     is_held: bool
@@ -25,6 +26,7 @@ class WaitingFacts:
     is_queue_stopped: bool
     not_before_at: datetime | None
     open_dependencies: int
+    since: datetime | None
 
     @property
     def is_eligible(self) -> bool:
@@ -44,7 +46,8 @@ def get_waiting_facts(conn: Connection, group_id: int, *, now: datetime) -> Wait
             " (array_agg(u.message ORDER BY u.first_index))[1] AS message,"
             " bool_or(q.stop <> 'none') AS is_queue_stopped,"
             " max(g.not_before_at) FILTER (WHERE g.not_before_at > :now) AS not_before_at,"
-            " max(u.open_dependencies) AS open_dependencies"
+            " max(u.open_dependencies) AS open_dependencies,"
+            " (array_agg(coalesce(u.waiting_since, g.submitted_at) ORDER BY u.first_index))[1] AS since"
             " FROM units u JOIN groups g ON g.id = u.group_id JOIN queues q ON q.id = g.queue_id"
             " WHERE u.group_id = :group_id AND u.status = 'Pending' AND u.ended_at IS NULL"
         ),
@@ -59,6 +62,7 @@ def get_waiting_facts(conn: Connection, group_id: int, *, now: datetime) -> Wait
         is_queue_stopped=bool(row.is_queue_stopped),
         not_before_at=row.not_before_at,
         open_dependencies=row.open_dependencies or 0,
+        since=row.since,
     )
 
 

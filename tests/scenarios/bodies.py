@@ -64,5 +64,5 @@ def _role_body(role: Map) -> Map:
         if field in role:
             body[field] = role[field]
     if "models" in role:
-        body["gpu"] = {"models": role["models"]}
+        body["gpu"] = {"models": role["models"], "fallback_after": role.get("fallback_seconds", 0)}
     return body

@@ -13,3 +13,11 @@ def test_the_digest_of_a_shape_that_says_nothing_new_stays() -> None:
     assert (
         shape_digest(plain.shape).hex() == "fea87c21cc91e33ee68d8179f3555285ca2f7dbed685d8581e09ad9cd2c723c1"
     )
+
+
+def test_how_long_a_model_is_waited_for_is_part_of_a_shape() -> None:
+    digests = {
+        shape_digest(gang(1, role(1, 1, models=["mx", "my"], fallback=seconds)).shape)
+        for seconds in (0, 60, 90)
+    }
+    assert len(digests) == 3

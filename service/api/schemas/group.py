@@ -44,10 +44,12 @@ class RequestsRequest(RequestStruct, frozen=True, kw_only=True):
 
 
 class GpuRequest(RequestStruct, frozen=True, kw_only=True):
-    """Which GPUs will do: `models` in order of preference, none for any."""
+    """Which GPUs will do: `models` in order of preference, none for any. `fallback_after`: how long to wait
+    for the first model alone before the second is considered, and as long again for each after it."""
 
     models: Annotated[list[Line], Meta(max_length=64)] = field(default_factory=list)
     min_memory_gib: Annotated[int, Meta(ge=0, le=65_536)] = 0
+    fallback_after: Duration = 0
 
 
 class SliceRequest(RequestStruct, frozen=True, kw_only=True):

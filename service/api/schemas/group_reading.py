@@ -67,7 +67,7 @@ def read_group(request: GroupRequest) -> GroupSpec:
         priority=request.priority if isinstance(request.priority, int) else 0,
         priority_class=request.priority if isinstance(request.priority, str) else None,
         scheduling=request.scheduling,
-        roles=tuple(_role(role) for role in roles),
+        roles=tuple(_role(role, f"roles[{index}]") for index, role in enumerate(roles)),
         topology_required=request.topology.required if request.topology else None,
         elastic=None if request.elastic is None else _elastic(request.elastic),
         topology_preferred=request.topology.preferred if request.topology else None,
@@ -128,7 +128,8 @@ def _unnamed_programs(request: GroupRequest, roles: Sequence[RoleRequest]) -> It
             yield FieldError(field if request.roles else short_path(field), "The program must be named.")
 
 
-def _role(role: RoleRequest) -> Role:
+def _role(role: RoleRequest, path: str) -> Role:
+    fallback = role.gpu.fallback_after if role.gpu else 0
     return Role(
         name=role.name,
         count=role.count,
@@ -136,6 +137,7 @@ def _role(role: RoleRequest) -> Role:
         requests=_resources(role.requests),
         models=tuple(role.gpu.models) if role.gpu else (),
         min_gpu_memory_gib=role.gpu.min_memory_gib if role.gpu else 0,
+        fallback_seconds=seconds_of(fallback, field=f"{path}.gpu.fallback_after"),
         node_labels=role.node_labels,
         slice=Slice(level=role.slice.level, size=role.slice.size) if role.slice else None,
         command=tuple(role.command),

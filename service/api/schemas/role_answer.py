@@ -17,6 +17,7 @@ class RequestsAnswer(AnswerStruct, frozen=True, kw_only=True):
 class GpuAnswer(AnswerStruct, frozen=True, kw_only=True):
     models: list[str]
     min_memory_gib: int
+    fallback_after_seconds: int
 
 
 class SliceAnswer(AnswerStruct, frozen=True, kw_only=True):
@@ -56,7 +57,11 @@ def _role_answer(role: Role, *, masked: tuple[str, ...], secrets: tuple[str, ...
             cpus=number_of(role.requests.cpus_milli, 1000),
             memory_gib=number_of(role.requests.memory_mib, 1024),
         ),
-        gpu=GpuAnswer(models=list(role.models), min_memory_gib=role.min_gpu_memory_gib),
+        gpu=GpuAnswer(
+            models=list(role.models),
+            min_memory_gib=role.min_gpu_memory_gib,
+            fallback_after_seconds=role.fallback_seconds,
+        ),
         node_labels=dict(role.node_labels),
         slice=SliceAnswer(level=role.slice.level, size=role.slice.size) if role.slice else None,
         command=list(role.command),

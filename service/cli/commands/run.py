@@ -23,6 +23,7 @@ from service.cli.submitting import submit_groups
 @click.option("--cpus", type=click.FloatRange(0), help="CPUs of each; else one for each GPU, at least one.")
 @click.option("--memory-gib", type=click.FloatRange(0), help="Memory of each; else as for CPUs.")
 @click.option("--model", "models", multiple=True, help="GPU models that will do, in order of preference.")
+@click.option("--fallback-after", metavar="TIME", help="Wait so long for each --model before the next.")
 @click.option("--independent", is_flag=True, help="Each member is useful alone; else they are a gang.")
 @click.option("--queue", "-q", shell_complete=complete_queues, help="The queue.")
 @click.option("--name", help="The name; else that of the command.")
@@ -62,7 +63,7 @@ def group_of(flags: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, 
         "gpus": flags["gpus"],
         "cpus": flags["cpus"],
         "memory_gib": flags["memory_gib"],
-        "gpu": {"models": list(flags["models"])} if flags["models"] else None,
+        "gpu": _gpu(flags),
         "scheduling": "independent" if flags["independent"] else None,
         "queue": flags["queue"],
         "priority": None if flags["priority"] is None else priority_of(flags["priority"]),
@@ -76,6 +77,11 @@ def group_of(flags: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, 
         "command": command,
     }
     return {field: value for field, value in wanted.items() if value is not None}
+
+
+def _gpu(flags: Mapping[str, Any]) -> dict[str, Any] | None:
+    wanted = {"models": list(flags["models"]), "fallback_after": flags["fallback_after"]}
+    return {field: value for field, value in wanted.items() if value} or None
 
 
 def _variable(text: str, environ: Mapping[str, str]) -> tuple[str, str]:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from service.client.events import Event
-    from service.client.groups import Group, Role
+    from service.client.groups import Gpu, Group, Role
     from service.client.members import Member
 
 _MEMBERS = (
@@ -129,13 +129,21 @@ def _role(role: Role) -> str:
     requests = role.requests
     amounts = [f"{requests.gpus} GPU"] if requests.gpus else []
     amounts += [f"{number(requests.cpus)} CPU", f"{number(requests.memory_gib)} GiB"]
-    needs = [" or ".join(role.gpu.models)] if role.gpu.models else []
+    needs = [_models(role.gpu)] if role.gpu.models else []
     needs += [f"GPUs of {role.gpu.min_memory_gib} GiB"] if role.gpu.min_memory_gib else []
     needs += [f"{name}={value}" for name, value in role.node_labels.items()]
     needs += [f"one {role.slice.level} for each {role.slice.size}"] if role.slice else []
     on = f" on {', '.join(needs)}" if needs else ""
     count = str(role.count) if role.min_count == role.count else f"{role.min_count} to {role.count}"
     return f"{count} × ({', '.join(amounts)}){on}: {' '.join(role.command)}"
+
+
+def _models(gpu: Gpu) -> str:
+    if not gpu.fallback_after_seconds:
+        return " or ".join(gpu.models)
+    after = gpu.fallback_after_seconds
+    later = (f"{model} after {span(after * number)}" for number, model in enumerate(gpu.models[1:], start=1))
+    return ", or ".join((gpu.models[0], *later))
 
 
 def _elastic(group: Group) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,28 @@ def test_a_waiting_group_has_its_position_and_numbers(user: Client, cluster: Clu
         assert (standing["position"], standing["overall_position"]) == (position, position)
         assert (standing["queue"], standing["queue_length"]) == ("default", 2)
         assert user.get(f"/v1/groups/{group_id}").json()["position"] == position
+
+
+def test_a_group_that_waits_for_the_model_that_it_prefers_says_so(
+    user: Client, admin: Client, engine: Engine, cluster: Cluster
+) -> None:
+    _submit(user, gpus=4)
+    cluster.settle()
+    gpu = {"models": ["H100-80GB", "A100-80GB"], "fallback_after": "30m"}
+    waits = _submit(user, gpu=gpu)
+    cluster.settle()
+    (reason,) = _reasons(user, waits)["reasons"]
+    assert (reason["code"], reason["scope"]["models"]) == ("InsufficientGpus", "H100-80GB")
+    until = datetime.fromisoformat(reason["scope"]["fallback_at"])
+    submitted = datetime.fromisoformat(user.get(f"/v1/groups/{waits}").json()["submitted_at"])
+    assert timedelta(minutes=29, seconds=59) <= until - submitted <= timedelta(minutes=30)
+    assert (reason["scope"]["awaited"], reason["scope"]["fallback"]) == ("H100-80GB", "A100-80GB")
+    at = reason["scope"]["fallback_at"]
+    assert f"it waits for H100-80GB alone until {at}, from then on A100-80GB will do" in reason["message"]
+    # A queue that does not allow the model that it prefers leaves nothing to wait for.
+    admin.patch("/v1/queues/default", json={"flavors": ["A100-80GB"]}).raise_for_status()
+    cluster.settle()
+    assert all("fallback" not in reason["scope"] for reason in _reasons(user, waits)["reasons"])
 
 
 def test_overall_position_counts_every_queue(user: Client, admin: Client, cluster: Cluster) -> None:

@@ -52,7 +52,7 @@ def test_every_field_comes_back(user: Client) -> None:
                 "count": 6,
                 "min_count": 6,
                 "requests": {"gpus": 1, "cpus": 8, "memory_gib": 64},
-                "gpu": {"models": ["H100-80GB"], "min_memory_gib": 80},
+                "gpu": {"models": ["H100-80GB", "A100-80GB"], "min_memory_gib": 80, "fallback_after": "30m"},
                 "node_labels": {"zone": "a"},
                 "command": ["python", "train.py"],
                 "workdir": "/data/run1",
@@ -94,7 +94,11 @@ def test_every_field_comes_back(user: Client) -> None:
         "count": 6,
         "min_count": 6,
         "requests": {"gpus": 1, "cpus": 8, "memory_gib": 64},
-        "gpu": {"models": ["H100-80GB"], "min_memory_gib": 80},
+        "gpu": {
+            "models": ["H100-80GB", "A100-80GB"],
+            "min_memory_gib": 80,
+            "fallback_after_seconds": 1800,
+        },
         "node_labels": {"zone": "a"},
         "slice": None,
         "command": ["python", "train.py"],
@@ -172,6 +176,19 @@ _BROKEN: list[tuple[dict[str, Any], set[str]]] = [
         {"roles[0].slice"},
     ),
     ({"roles": [ROLE | {"slice": {"level": "host", "size": 17}}]}, {"roles[0].slice.size"}),
+    *(
+        (
+            {"roles": [ROLE | {"gpu": {"models": models, "fallback_after": after}}]},
+            {"roles[0].gpu.fallback_after"},
+        )
+        for models, after in (
+            ([], 60),
+            (["X"], 60),
+            (["X", "X"], 60),
+            ([*"ABC"], "184d"),
+            ([*"ABCDEFGHI"], 1),
+        )
+    ),
     ({"recovery": {"on_member_loss": "continue"}}, {"recovery.on_member_loss"}),
     ({"roles": [ROLE | {"ready": "reported"}]}, {"roles[0].ready"}),
     (

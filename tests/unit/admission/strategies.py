@@ -96,13 +96,15 @@ def trees(draw: st.DrawFn) -> tuple[list[Queue], list[Cohort]]:
 @st.composite
 def roles(draw: st.DrawFn, name: str = "worker") -> RoleShape:
     gpus = draw(st.integers(0, 3))
+    models = draw(st.sampled_from(((), ("ma",), ("mb", "ma"), ("ma", "mb")))) if gpus else ()
     return role(
         draw(st.integers(1, 3)),
         gpus,
         name=name,
         cpus=draw(st.integers(0, 3)),
         memory_gib=draw(st.integers(0, 3)),
-        models=draw(st.sampled_from(((), ("ma",), ("mb", "ma")))) if gpus else (),
+        models=models,
+        fallback=draw(st.sampled_from((0, 6))) if len(models) > 1 else 0,
         min_gpu_memory_gib=draw(st.sampled_from((0, 0, 80))) if gpus else 0,
         labels=draw(st.sampled_from((None, None, {"zone": "z1"}))),
     )

@@ -165,6 +165,7 @@ class AnyChanges(RuleBasedStateMachine):
                 pauses=self.pauses,
             )
         )
+        fresh.move_to(after(self.seconds))
         return fresh
 
 
