@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from service.admission.field import Field
 from service.admission.query import RoleQuery, ShapeQuery
+from service.admission.slice_room import role_that_lacks_slices
 from service.admission.topology import Domain
 
 #: In the order in which they are told: nodes are looked at for GPUs first.
@@ -16,11 +17,13 @@ AMOUNTS = ("gpus", "cpus_milli", "memory_mib")
 class Binding(NamedTuple):
     """`amount` is the one of which no domain has enough for all members of `role`, node by node, on
     those nodes that have enough of the amounts before it. `is_whole`: not even the sum is enough in
-    any one domain, for all roles."""
+    any one domain, for all roles. `slices`: not None where each member would find its place but for the
+    slices that the role is in: for so many of them the best domain has room."""
 
     role: RoleQuery
     amount: str
     is_whole: bool
+    slices: int | None = None
 
 
 def find_binding(query: ShapeQuery) -> Binding:
@@ -35,6 +38,9 @@ def find_binding(query: ShapeQuery) -> Binding:
         for count in range(1, len(asked) + 1):
             if not _has_seats(role, asked[:count]):
                 return Binding(role, asked[count - 1], is_whole=len(query.roles) == 1)
+    if (lacking := role_that_lacks_slices(query)) is not None:
+        role, room = lacking
+        return Binding(role, leading_amount(query), is_whole=len(query.roles) == 1, slices=room)
     return Binding(first, leading_amount(query), is_whole=True)
 
 

@@ -119,7 +119,9 @@ def _insufficient(shortage: Shortage, numbers: dict[str, int]) -> Blocker:
 
 
 def _scattered(query: ShapeQuery, binding: Binding, numbers: dict[str, int]) -> Blocker:
-    """Enough in sum, but not in one domain, or not node by node."""
+    """Enough in sum, but not in one domain, or not node by node, or not for whole slices."""
+    if binding.slices is not None:
+        return slices_blocker(query, binding, numbers, code=Code.TOPOLOGY_UNSATISFIED)
     role, amount = binding.role, binding.amount
     resource, level = _RESOURCE[amount], query.shape.required
     need, check = getattr(query.total, amount), query.checks[0]
@@ -136,6 +138,29 @@ def _scattered(query: ShapeQuery, binding: Binding, numbers: dict[str, int]) -> 
     numbers[key] = getattr(check.field, amount)()
     scope = {"per_member": str(getattr(role.requests, amount)), **scope_of(check), **scope}
     return Blocker(code=Code.FRAGMENTED, need=need, have_key=key, scope=scope)
+
+
+def slices_blocker(query: ShapeQuery, binding: Binding, numbers: dict[str, int], *, code: Code) -> Blocker:
+    """Room for members, but not for enough whole slices of the role: how many it needs, and has."""
+    role = query.shape.roles[binding.role.position]
+    assert role.slice is not None
+    assert binding.slices is not None
+    requests = role.requests
+    each = f"{role.slice.size}x{requests.gpus}:{requests.cpus_milli}:{requests.memory_mib}"
+    kind = f"slices_{code.value}_{role.slice.level}_{each}_of_{role.count}"
+    key = "|".join((field_key(kind, binding.role.fields[0]), *binding.role.models[1:]))
+    numbers[key] = binding.slices
+    scope = {
+        "resource": "slices",
+        "level": role.slice.level,
+        "slice": str(role.slice.size),
+        **scope_of(_check_of(query, binding.role)),
+    }
+    if query.shape.required is not None:
+        scope["within"] = query.shape.required
+    if len(query.roles) > 1:
+        scope["role"] = role.name
+    return Blocker(code=code, need=role.count // role.slice.size, have_key=key, scope=scope)
 
 
 def _check_of(query: ShapeQuery, role: RoleQuery) -> Check:

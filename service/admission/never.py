@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from service.admission.binding import most_in_one_domain
+from service.admission.binding import find_binding, most_in_one_domain
 from service.admission.feasible import Feasibility
-from service.admission.findings import field_key, scope_of, shortages
+from service.admission.findings import field_key, scope_of, shortages, slices_blocker
 from service.admission.plan import Blocker
 from service.admission.query import Check, RoleQuery, ShapeQuery
 from service.admission.quota import never_within
@@ -78,7 +78,8 @@ def _beyond_quota(
 
 
 def _too_large(query: ShapeQuery, numbers: dict[str, int]) -> Blocker:
-    """The first amount that is too large for all nodes, for any one node, or for any one domain."""
+    """The first amount that is too large for all nodes, for any one node, or for any one domain; or how many
+    slices are too many."""
     for shortage in shortages(query):
         return _never(
             shortage.check,
@@ -94,6 +95,9 @@ def _too_large(query: ShapeQuery, numbers: dict[str, int]) -> Blocker:
             need, have = getattr(role.requests, amount), _largest(role, amount)
             if need > have:
                 return _never(check, amount, need=need, have=have, numbers=numbers, of="one node")
+    binding = find_binding(query)
+    if binding.slices is not None:
+        return slices_blocker(query, binding, numbers, code=Code.NEVER_FITS)
     amount = "gpus" if query.total.gpus else "cpus_milli"
     of = f"one {query.shape.required}" if query.shape.required else "one pool"
     need, have = getattr(query.total, amount), _largest_domain(query, amount)

@@ -152,7 +152,17 @@ def _fragmented(facts: Facts) -> str:
     )
 
 
+def _slices(facts: Facts) -> str:
+    """Of a role in slices."""
+    need, have, within = facts.need or 0, facts.have or 0, facts.scope.get("within")
+    slices = f"{need} slice{'' if need == 1 else 's'} of {facts.scope['slice']} members"
+    room = f"{have} {'has' if have == 1 else 'have'} room{f' in one {within}' if within else ''}"
+    return f"{facts.who()} {slices}, each within one {facts.scope.get('level', 'domain')}: {room}"
+
+
 def _topology(facts: Facts) -> str:
+    if "slice" in facts.scope:
+        return _slices(facts)
     level = facts.scope.get("level", "domain")
     best = f"the best {level} has {facts.amount(facts.have)} free"
     if (facts.have or 0) >= (facts.need or 0):
@@ -195,6 +205,8 @@ def _unhealthy(facts: Facts) -> str:
 
 
 def _never(facts: Facts) -> str:
+    if "slice" in facts.scope:
+        return f"{_slices(facts)}, even when all nodes are idle"
     if "queue" in facts.scope:
         of_it = f" of {facts.scope['flavor']}" if "flavor" in facts.scope else ""
         return f"needs {facts.amount(facts.need)}, and {_bound(facts)} {facts.amount(facts.limit)}{of_it}"
