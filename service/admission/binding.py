@@ -9,6 +9,7 @@ from service.admission.field import Field
 from service.admission.query import RoleQuery, ShapeQuery
 from service.admission.slice_room import role_that_lacks_slices
 from service.admission.topology import Domain
+from service.domain.resources import Resources
 
 #: In the order in which they are told: nodes are looked at for GPUs first.
 AMOUNTS = ("gpus", "cpus_milli", "memory_mib")
@@ -66,13 +67,13 @@ def most_in_one_domain(fields: Collection[Field], amount: str) -> int:
 
 
 def _has_seats(role: RoleQuery, amounts: Sequence[str]) -> bool:
-    if not role.may_seat_all():
+    asked = role.requests if "cpus_milli" in amounts else Resources(gpus=role.requests.gpus)
+    if asked.gpus and sum(field.rooms.most_seats(asked) for field in role.fields) < role.count:
         return False
     if amounts == ["gpus"] and len(role.fields) == 1:
         return True
     domains = {domain for field in role.fields for domain in field.stocks}
-    may_hold = (domain for domain in domains if role.may_seat_all_in(domain))
-    return any(amounts == ["gpus"] or _is_enough(role, domain, amounts) for domain in may_hold)
+    return any(_is_enough(role, domain, amounts) for domain in domains)
 
 
 def _is_enough(role: RoleQuery, domain: Domain, amounts: Sequence[str]) -> bool:
@@ -83,9 +84,14 @@ def _is_enough(role: RoleQuery, domain: Domain, amounts: Sequence[str]) -> bool:
         stock = field.stocks.get(domain)
         for gpus, rows in stock.buckets.items() if stock is not None else ():
             most = gpus // requests.gpus if requests.gpus else role.count
-            for cpus_milli, _, node_id in rows if most else ():
+            if most and amounts == ["gpus"]:
+                seats += most * len(rows)
+                continue
+            for cpus_milli, _, node_id in reversed(rows) if most else ():
                 if seats >= role.count:
                     return True
+                if cpus_milli < requests.cpus_milli:
+                    break
                 fitting = cpus_milli // requests.cpus_milli if requests.cpus_milli else most
                 if "memory_mib" in amounts:
                     free = field.members[node_id].state.free_memory_mib

@@ -63,9 +63,13 @@ class Stock:
             and need.memory_mib <= self.memory_mib
         )
 
-    def seats(self, gpus: int) -> int:
-        """More members with so many GPUs each (at least one) than this do not fit."""
-        return sum(bucket // gpus * len(rows) for bucket, rows in self.buckets.items())
+    def seats(self, gpus: int, cpus_milli: int) -> int:
+        """More members that each ask for so much (at least one GPU) than this do not fit."""
+        return sum(
+            bucket // gpus * (len(rows) - bisect_left(rows, (cpus_milli,)))
+            for bucket, rows in self.buckets.items()
+            if bucket >= gpus
+        )
 
 
 class Membership:

@@ -28,9 +28,11 @@ def pack(role: RoleQuery, choice: int, *, field: Field, stock: Stock, scratch: S
             return want
         left -= _seat(role, membership, model=model, scratch=scratch, want=left)
     for bucket in _roomiest_first(role, stock):
-        for _, _, node_id in reversed(stock.buckets[bucket]):
+        for cpus_milli, _, node_id in reversed(stock.buckets[bucket]):
             if left == 0:
                 return want
+            if cpus_milli < role.requests.cpus_milli:
+                break
             if scratch.is_touched(node_id) or node_id in scratch.avoided:
                 continue
             membership = field.members[node_id]

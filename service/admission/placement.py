@@ -117,13 +117,12 @@ def _is_within_caps(query: ShapeQuery, choice: tuple[int, ...], scratch: Scratch
 
 
 def _tightest_first(query: ShapeQuery, choice: tuple[int, ...], rung: Rung | None) -> Iterator[Domain]:
-    """Domains that may hold each role, by sums and by GPUs of each node; those with the least free first."""
+    """Domains that may hold each role, by sums and by what each node has; those with the least free first."""
     (first, *others) = [
         (role, role.fields[position]) for role, position in zip(query.roles, choice, strict=True)
     ]
     role, field = first
-    gpus = role.requests.gpus
-    if gpus and field.rooms.most_seats(gpus) < role.count:
+    if role.requests.gpus and field.rooms.most_seats(role.requests) < role.count:
         return
     for stock in field.rooms.with_room(role.whole.gpus):
         domain = stock.domain
@@ -136,10 +135,10 @@ def _tightest_first(query: ShapeQuery, choice: tuple[int, ...], rung: Rung | Non
 
 
 def _may_hold_all(role: RoleQuery, field: Field, domain: Domain) -> bool:
-    stock, gpus = field.stocks.get(domain), role.requests.gpus
+    stock = field.stocks.get(domain)
     if stock is None or not stock.holds(role.whole):
         return False
-    return not gpus or field.rooms.seats(gpus, domain) >= role.count
+    return not role.requests.gpus or field.rooms.seats(role.requests, domain) >= role.count
 
 
 def _ways(query: ShapeQuery) -> Iterator[tuple[bool, tuple[int, ...]]]:

@@ -64,14 +64,14 @@ class RoleQuery:
         return length is not None and domain[length - 1] != ""
 
     def may_seat_all(self) -> bool:
-        """False: no domain has a seat for all members, by GPUs alone and node by node."""
-        gpus = self.requests.gpus
-        return not gpus or sum(field.rooms.most_seats(gpus) for field in self.fields) >= self.count
+        """False: no domain has a seat for all members, by GPUs and CPUs of each node."""
+        each = self.requests
+        return not each.gpus or sum(field.rooms.most_seats(each) for field in self.fields) >= self.count
 
     def may_seat_all_in(self, domain: Domain) -> bool:
         """As `may_seat_all`, of one domain."""
-        gpus = self.requests.gpus
-        return not gpus or sum(field.rooms.seats(gpus, domain) for field in self.fields) >= self.count
+        each = self.requests
+        return not each.gpus or sum(field.rooms.seats(each, domain) for field in self.fields) >= self.count
 
     def sized(self, count: int) -> RoleQuery:
         return replace(self, count=count, whole=self.requests.times(count))

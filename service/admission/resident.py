@@ -32,7 +32,8 @@ from service.domain.shape import Shape
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """All that decides, by value; `free` by node: devices, CPUs, memory."""
+    """All that decides, by value; `free` by node: devices, CPUs, memory. Shapes are whole: which of its models
+    a row has come to follows from the instant."""
 
     configuration: Configuration
     pending: Mapping[int, PendingUnit]
@@ -228,14 +229,17 @@ class World:
         return min((each for each in instants if each is not None), default=None)
 
     def snapshot(self) -> Snapshot:
-        used_shapes = {row.shape_id for row in self.pending.values()}
+        pending = {row.id: replace(row, shape_id=whole_id(row.shape_id)) for row in self.pending.values()}
+        used_shapes = {row.shape_id for row in pending.values()}
         used_shapes |= {unit.shape_id for unit in self.running.values()}
         return Snapshot(
             configuration=self.configuration,
-            pending=dict(self.pending),
+            pending=pending,
             running=dict(self.running),
             shapes={shape_id: self.shapes[shape_id] for shape_id in used_shapes},
-            order={queue_id: tuple(line.keys) for queue_id, line in self.backlog.lines.items()},
+            order={
+                queue_id: tuple(map(_whole_key, line.keys)) for queue_id, line in self.backlog.lines.items()
+            },
             claims=dict(self.claims),
             pauses=dict(self.pauses),
             used={
@@ -384,6 +388,10 @@ class World:
         for taken in self.holders.taken[unit.id]:
             self.capacity.release(taken)
         self.holders.remove(unit)
+
+
+def _whole_key(key: Key) -> Key:
+    return (*key[:5], whole_id(key[5]), key[6])
 
 
 def _freed(before: RunningUnit, after: RunningUnit | None) -> Iterator[Freed]:

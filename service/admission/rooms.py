@@ -4,16 +4,40 @@ at all is known before anything is packed there."""
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from service.admission.topology import Domain
+from service.domain.resources import Resources
 
 if TYPE_CHECKING:
     from service.admission.field import Stock
 
 #: Free GPUs and CPUs of a domain.
 _Room = tuple[int, int, Domain]
+
+
+class _Seats:
+    """For how many members of one size domains have room at most, worked out when it is asked for."""
+
+    __slots__ = ("_by_domain", "_cpus_milli", "_gpus", "most", "moved")
+
+    def __init__(self, gpus: int, cpus_milli: int, domains: Iterable[Domain]) -> None:
+        self._gpus = gpus
+        self._cpus_milli = cpus_milli
+        self._by_domain: dict[Domain, int] = {}
+        self.moved = set(domains)
+        #: Of any one domain; None: not worked out.
+        self.most: int | None = None
+
+    def settled(self, stocks: Mapping[Domain, Stock]) -> Mapping[Domain, int]:
+        if self.moved:
+            for domain in self.moved:
+                stock = stocks.get(domain)
+                self._by_domain[domain] = 0 if stock is None else stock.seats(self._gpus, self._cpus_milli)
+            self.moved.clear()
+            self.most = None
+        return self._by_domain
 
 
 class Rooms:
@@ -26,10 +50,10 @@ class Rooms:
         self.moved: set[Stock] = set()
         self._rooms: list[_Room] = []
         self._listed: dict[Domain, _Room] = {}
-        #: Members by domain, by how many GPUs each of them uses.
-        self._seats: dict[int, dict[Domain, int]] = {}
-        #: The most of any one domain, by amount or by GPUs of a member; worked out when it is asked for.
-        self._most: dict[str | int, int] = {}
+        #: By GPUs and CPUs of a member.
+        self._seats: dict[tuple[int, int], _Seats] = {}
+        #: The most that is free in any one domain, by amount.
+        self._most: dict[str, int] = {}
 
     def with_room(self, gpus: int) -> Iterator[Stock]:
         """Stocks with at least so many free GPUs, those with the least first."""
@@ -44,33 +68,35 @@ class Rooms:
             self._most[amount] = max((getattr(each, amount) for each in self._stocks.values()), default=0)
         return self._most[amount]
 
-    def seats(self, gpus: int, domain: Domain) -> int:
-        """More members with so many GPUs each (at least one) than this do not fit in the domain."""
-        return self._all_seats(gpus).get(domain, 0)
+    def seats(self, each: Resources, domain: Domain) -> int:
+        """More members that ask for so much (at least one GPU) than this do not fit in the domain."""
+        return self._seats_for(each).settled(self._stocks).get(domain, 0)
 
-    def most_seats(self, gpus: int) -> int:
+    def most_seats(self, each: Resources) -> int:
         """The most seats of one domain."""
-        seats = self._all_seats(gpus)
-        if gpus not in self._most:
-            self._most[gpus] = max(seats.values(), default=0)
-        return self._most[gpus]
+        seats = self._seats_for(each)
+        by_domain = seats.settled(self._stocks)
+        if seats.most is None:
+            seats.most = max(by_domain.values(), default=0)
+        return seats.most
 
-    def _all_seats(self, gpus: int) -> Mapping[Domain, int]:
+    def _seats_for(self, each: Resources) -> _Seats:
         self._settle()
-        known = self._seats.get(gpus)
+        key = each.gpus, each.cpus_milli
+        known = self._seats.get(key)
         if known is None:
-            known = {domain: stock.seats(gpus) for domain, stock in self._stocks.items()}
-            self._seats[gpus] = known
+            known = self._seats[key] = _Seats(*key, self._stocks)
         return known
 
     def _settle(self) -> None:
         if not self.moved:
             return
-        for domain in {stock.domain for stock in self.moved}:
+        domains = {stock.domain for stock in self.moved}
+        for domain in domains:
             stock = self._stocks.get(domain)
             self._list(domain, None if stock is None else (stock.gpus, stock.cpus_milli, domain))
-            for gpus, seats in self._seats.items():
-                seats[domain] = 0 if stock is None else stock.seats(gpus)
+        for seats in self._seats.values():
+            seats.moved |= domains
         self._most.clear()
         self.moved.clear()
 

@@ -165,7 +165,6 @@ class AnyChanges(RuleBasedStateMachine):
                 pauses=self.pauses,
             )
         )
-        fresh.move_to(after(self.seconds))
         return fresh
 
 

@@ -9,6 +9,7 @@ from service.admission.field import Field
 from service.admission.filters import Filter
 from service.admission.holds import Taken
 from service.admission.topology import Domain
+from service.domain.resources import Resources
 from tests.builders import configuration, node
 
 _NODES = [node(n, 8, labels={"rack": f"r{n % 5}"}) for n in range(1, 21)]
@@ -20,23 +21,28 @@ def test_rooms_follow_what_is_taken_and_given_back() -> None:
     for _ in range(60):
         state = capacity.nodes[rng.randrange(1, 21)]
         if state.held and rng.random() < 0.5:
-            capacity.release(Taken(state.node.id, tuple(sorted(state.held)), 0, 0))
+            capacity.release(Taken(state.node.id, tuple(sorted(state.held)), state.held_cpus_milli, 0))
         elif state.free:
             devices = tuple(sorted(state.free)[: rng.randrange(1, 5)])
-            capacity.hold(Taken(state.node.id, devices, 0, 0))
+            capacity.hold(Taken(state.node.id, devices, rng.randrange(0, 5) * 1000, 0))
         _check(capacity, field)
 
 
 def _check(capacity: Capacity, field: Field) -> None:
-    free: dict[str, list[int]] = {}
+    free: dict[Domain, list[tuple[int, int]]] = {}
     for state in capacity.nodes.values():
-        free.setdefault(state.node.labels["rack"], []).append(len(state.free))
-    sums: dict[Domain, int] = {(1, rack): sum(of_rack) for rack, of_rack in free.items()}
+        of_domain = free.setdefault((1, state.node.labels["rack"]), [])
+        of_domain.append((len(state.free), state.free_cpus_milli))
+    sums = {domain: sum(gpus for gpus, _ in nodes) for domain, nodes in free.items()}
     assert field.rooms.most("gpus") == max(sums.values())
-    for gpus in (1, 3, 8):
-        seats = {(1, rack): sum(each // gpus for each in of_rack) for rack, of_rack in free.items()}
-        assert {domain: field.rooms.seats(gpus, domain) for domain in seats} == seats
-        assert field.rooms.most_seats(gpus) == max(seats.values())
+    for gpus, cpus_milli in ((1, 0), (3, 7000), (3, 120_000), (8, 8000)):
+        each = Resources(gpus=gpus, cpus_milli=cpus_milli)
+        seats = {
+            domain: sum(free_gpus // gpus for free_gpus, free_cpus in nodes if free_cpus >= cpus_milli)
+            for domain, nodes in free.items()
+        }
+        assert {domain: field.rooms.seats(each, domain) for domain in seats} == seats
+        assert field.rooms.most_seats(each) == max(seats.values())
     for least in (0, 10, 20):
         listed = [stock.domain for stock in field.rooms.with_room(least)]
         assert sorted(listed) == sorted(domain for domain, gpus in sums.items() if gpus >= least)
