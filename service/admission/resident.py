@@ -32,8 +32,8 @@ from service.domain.shape import Shape
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Snapshot:
-    """All that decides, by value; `free` by node: devices, CPUs, memory. Shapes are whole: which of its models
-    a row has come to follows from the instant."""
+    """All that decides, by value; `free` by node: devices, CPUs, memory. Shapes are whole: to which of its
+    models a row has come follows from the instant."""
 
     configuration: Configuration
     pending: Mapping[int, PendingUnit]

@@ -111,7 +111,7 @@ def explain_group(
             facts,
             awaited=awaited,
             victims=list_victims_of(conn, group.id),
-            of_limits=reasons_of_own_limits(conn, group, considered.shape),
+            of_limits=reasons_of_own_limits(conn, group, considered=considered.shape),
             published=published,
             numbers=numbers,
         )

@@ -15,7 +15,7 @@ from service.store.group_reads import GroupRow
 from service.store.own_limit_reads import find_own_limit_facts
 
 
-def reasons_of_own_limits(conn: Connection, group: GroupRow, considered: Shape) -> list[Reason]:
+def reasons_of_own_limits(conn: Connection, group: GroupRow, *, considered: Shape) -> list[Reason]:
     """One for each resource that is short, of the user's limit, of the group's, and of what the queue has of
     its own for a group that may not be preempted. `NeverFits` where it would be short even if nothing were
     held, on any model. `considered`: the shape with the models that are considered now."""
