@@ -9,7 +9,6 @@ from service.admission.field import Field
 from service.admission.query import RoleQuery, ShapeQuery
 from service.admission.slice_room import role_that_lacks_slices
 from service.admission.topology import Domain
-from service.domain.resources import Resources
 
 #: In the order in which they are told: nodes are looked at for GPUs first.
 AMOUNTS = ("gpus", "cpus_milli", "memory_mib")
@@ -67,8 +66,9 @@ def most_in_one_domain(fields: Collection[Field], amount: str) -> int:
 
 
 def _has_seats(role: RoleQuery, amounts: Sequence[str]) -> bool:
-    asked = role.requests if "cpus_milli" in amounts else Resources(gpus=role.requests.gpus)
-    if asked.gpus and sum(field.rooms.most_seats(asked) for field in role.fields) < role.count:
+    gpus, cpus_milli = role.requests.gpus, role.requests.cpus_milli if "cpus_milli" in amounts else 0
+    most = (field.rooms.most_seats(gpus, cpus_milli=cpus_milli) for field in role.fields)
+    if gpus and sum(most) < role.count:
         return False
     if amounts == ["gpus"] and len(role.fields) == 1:
         return True

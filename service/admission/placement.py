@@ -122,7 +122,7 @@ def _tightest_first(query: ShapeQuery, choice: tuple[int, ...], rung: Rung | Non
         (role, role.fields[position]) for role, position in zip(query.roles, choice, strict=True)
     ]
     role, field = first
-    if role.requests.gpus and field.rooms.most_seats(role.requests) < role.count:
+    if role.requests.gpus and role.most_seats(field) < role.count:
         return
     for stock in field.rooms.with_room(role.whole.gpus):
         domain = stock.domain
@@ -138,7 +138,7 @@ def _may_hold_all(role: RoleQuery, field: Field, domain: Domain) -> bool:
     stock = field.stocks.get(domain)
     if stock is None or not stock.holds(role.whole):
         return False
-    return not role.requests.gpus or field.rooms.seats(role.requests, domain) >= role.count
+    return not role.requests.gpus or role.seats(field, domain) >= role.count
 
 
 def _ways(query: ShapeQuery) -> Iterator[tuple[bool, tuple[int, ...]]]:

@@ -65,13 +65,18 @@ class RoleQuery:
 
     def may_seat_all(self) -> bool:
         """False: no domain has a seat for all members, by GPUs and CPUs of each node."""
-        each = self.requests
-        return not each.gpus or sum(field.rooms.most_seats(each) for field in self.fields) >= self.count
+        return not self.requests.gpus or sum(map(self.most_seats, self.fields)) >= self.count
 
     def may_seat_all_in(self, domain: Domain) -> bool:
         """As `may_seat_all`, of one domain."""
-        each = self.requests
-        return not each.gpus or sum(field.rooms.seats(each, domain) for field in self.fields) >= self.count
+        return not self.requests.gpus or sum(self.seats(field, domain) for field in self.fields) >= self.count
+
+    def most_seats(self, field: Field) -> int:
+        """Of members with GPUs, the most that one domain of the field may seat."""
+        return field.rooms.most_seats(self.requests.gpus, cpus_milli=self.requests.cpus_milli)
+
+    def seats(self, field: Field, domain: Domain) -> int:
+        return field.rooms.seats(self.requests.gpus, domain, cpus_milli=self.requests.cpus_milli)
 
     def sized(self, count: int) -> RoleQuery:
         return replace(self, count=count, whole=self.requests.times(count))

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from service.admission.topology import Domain
-from service.domain.resources import Resources
 
 if TYPE_CHECKING:
     from service.admission.field import Stock
@@ -22,7 +21,7 @@ class _Seats:
 
     __slots__ = ("_by_domain", "_cpus_milli", "_gpus", "most", "moved")
 
-    def __init__(self, gpus: int, cpus_milli: int, domains: Iterable[Domain]) -> None:
+    def __init__(self, gpus: int, cpus_milli: int, *, domains: Iterable[Domain]) -> None:
         self._gpus = gpus
         self._cpus_milli = cpus_milli
         self._by_domain: dict[Domain, int] = {}
@@ -68,24 +67,24 @@ class Rooms:
             self._most[amount] = max((getattr(each, amount) for each in self._stocks.values()), default=0)
         return self._most[amount]
 
-    def seats(self, each: Resources, domain: Domain) -> int:
+    def seats(self, gpus: int, domain: Domain, *, cpus_milli: int = 0) -> int:
         """More members that ask for so much (at least one GPU) than this do not fit in the domain."""
-        return self._seats_for(each).settled(self._stocks).get(domain, 0)
+        return self._seats_for(gpus, cpus_milli).settled(self._stocks).get(domain, 0)
 
-    def most_seats(self, each: Resources) -> int:
+    def most_seats(self, gpus: int, *, cpus_milli: int = 0) -> int:
         """The most seats of one domain."""
-        seats = self._seats_for(each)
+        seats = self._seats_for(gpus, cpus_milli)
         by_domain = seats.settled(self._stocks)
         if seats.most is None:
             seats.most = max(by_domain.values(), default=0)
         return seats.most
 
-    def _seats_for(self, each: Resources) -> _Seats:
+    def _seats_for(self, gpus: int, cpus_milli: int) -> _Seats:
         self._settle()
-        key = each.gpus, each.cpus_milli
+        key = gpus, cpus_milli
         known = self._seats.get(key)
         if known is None:
-            known = self._seats[key] = _Seats(*key, self._stocks)
+            known = self._seats[key] = _Seats(gpus, cpus_milli, domains=self._stocks)
         return known
 
     def _settle(self) -> None:

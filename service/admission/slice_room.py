@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from service.admission.field import Field
 from service.admission.query import RoleQuery, ShapeQuery
+from service.admission.seats import seats_now
 from service.admission.topology import Domain
 
 
@@ -34,22 +35,12 @@ def slices_with_room(role: RoleQuery) -> int:
 
 def _seats(role: RoleQuery, fields: tuple[Field, ...], domain: Domain) -> int:
     """Members that find room on the nodes of a domain, if no others were there."""
+    least = role.requests.gpus
     return sum(
-        _seats_on(role, gpus, cpus_milli, field.members[node_id].state.free_memory_mib)
+        seats_now(role, field.members[node_id])
         for field in fields
         if (stock := field.stocks.get(domain)) is not None
-        for gpus, rows in stock.buckets.items()
-        if gpus >= role.requests.gpus or not role.requests.gpus
-        for cpus_milli, _, node_id in rows
+        for bucket, rows in stock.buckets.items()
+        if bucket >= least or not least
+        for _, _, node_id in rows
     )
-
-
-def _seats_on(role: RoleQuery, gpus: int, cpus_milli: int, memory_mib: int) -> int:
-    requests, seats = role.requests, role.count
-    if requests.gpus:
-        seats = min(seats, gpus // requests.gpus)
-    if requests.cpus_milli:
-        seats = min(seats, cpus_milli // requests.cpus_milli)
-    if requests.memory_mib:
-        seats = min(seats, memory_mib // requests.memory_mib)
-    return seats

@@ -9,7 +9,6 @@ from service.admission.field import Field
 from service.admission.filters import Filter
 from service.admission.holds import Taken
 from service.admission.topology import Domain
-from service.domain.resources import Resources
 from tests.builders import configuration, node
 
 _NODES = [node(n, 8, labels={"rack": f"r{n % 5}"}) for n in range(1, 21)]
@@ -36,13 +35,12 @@ def _check(capacity: Capacity, field: Field) -> None:
     sums = {domain: sum(gpus for gpus, _ in nodes) for domain, nodes in free.items()}
     assert field.rooms.most("gpus") == max(sums.values())
     for gpus, cpus_milli in ((1, 0), (3, 7000), (3, 120_000), (8, 8000)):
-        each = Resources(gpus=gpus, cpus_milli=cpus_milli)
         seats = {
             domain: sum(free_gpus // gpus for free_gpus, free_cpus in nodes if free_cpus >= cpus_milli)
             for domain, nodes in free.items()
         }
-        assert {domain: field.rooms.seats(each, domain) for domain in seats} == seats
-        assert field.rooms.most_seats(each) == max(seats.values())
+        assert seats == {domain: field.rooms.seats(gpus, domain, cpus_milli=cpus_milli) for domain in seats}
+        assert field.rooms.most_seats(gpus, cpus_milli=cpus_milli) == max(seats.values())
     for least in (0, 10, 20):
         listed = [stock.domain for stock in field.rooms.with_room(least)]
         assert sorted(listed) == sorted(domain for domain, gpus in sums.items() if gpus >= least)
