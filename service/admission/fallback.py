@@ -14,6 +14,7 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from service.admission.guard_line import waits_since
 from service.admission.terms import at_stage_id, whole_id
 from service.admission.world import PendingUnit
 from service.domain.shape import RoleShape, Shape, fallback_steps
@@ -26,10 +27,6 @@ class Awaited(NamedTuple):
     models: tuple[str, ...]
     until: datetime
     then: str
-
-
-def waits_since(row: PendingUnit) -> datetime:
-    return row.waiting_since or row.submitted_at
 
 
 def awaited_by(shape: Shape, since: datetime, now: datetime) -> Iterator[Awaited]:
