@@ -109,8 +109,10 @@ class Backfill:
         """Whether the shape is known to have no place either where what is kept for these is lent."""
         if (shape_id, usable) in self._misses:
             return True
-        query = self._fitter.query(shape_id)
-        if not self._fitter.has_missed(shape_id) or self._lent.may_seat(query.roles[0], usable):
+        (role, *_) = self._fitter.query(shape_id).roles
+        if self._lent.may_seat(role, usable):
+            return False
+        if not self._fitter.has_missed(shape_id) and role.may_seat_all():
             return False
         self._misses.add((shape_id, usable))
         return True
@@ -147,7 +149,9 @@ class Backfill:
             if not fitted.placed:
                 capacity.undo(mark)
                 if fitter.has_missed_lent:
+                    # What finds no place on more finds none on less.
                     self._misses.add((row.shape_id, usable))
+                    fitter.misses.add(row.shape_id)
                 return fitted
             admissions = fitter.admissions[before:]
             self._claims.keep_rest(sorted(usable), admissions)

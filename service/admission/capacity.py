@@ -235,12 +235,10 @@ class Capacity:
         if state is None:
             # The node left the configuration under a unit that runs there.
             return
-        for membership in state.memberships:
-            membership.leave()
         if is_release:
             state.release(taken.devices, taken.cpus_milli, taken.memory_mib)
         else:
             state.hold(taken.devices, taken.cpus_milli, taken.memory_mib)
         state.settle()
         for membership in state.memberships:
-            membership.enter()
+            membership.refresh()

@@ -146,8 +146,10 @@ class Search:
 
     def run(self, given: Iterable[tuple[Taken, ...]]) -> tuple[Place, ...] | None:
         """None if it does not fit when all of `given` is free. The capacity is as it was."""
-        if is_plain(self._query):
-            return self._run_on_seats(given)
+        return self._run_on_seats(given) if is_plain(self._query) else self.run_imagined(given)
+
+    def run_imagined(self, given: Iterable[tuple[Taken, ...]]) -> tuple[Place, ...] | None:
+        """For any query: by trying to place it on a capacity that more and more is given back to."""
         self._given = list(given)
         with self._imagined([(taken, False) for taken in self._occupied]):
             least = self._least()

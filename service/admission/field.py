@@ -83,7 +83,7 @@ class Membership:
         self.stock = stock
         #: Small GPU memory first, so that larger devices stay for those who ask for them.
         self.devices = devices
-        self.eligible = frozenset(devices)
+        self.eligible = state.same(frozenset(devices))
         #: Where it is in the stock: nowhere, if the node is down or cordoned.
         self.bucket = _NO_BUCKET
         self._entry = (0, 0, 0)
@@ -94,8 +94,7 @@ class Membership:
         """Add what the node has now."""
         state, stock = self.state, self.stock
         self.field.rooms.moved.add(stock)
-        gpus = len(self.eligible & state.free)
-        not_held = len(self.eligible - state.held.keys()) if self.eligible else 0
+        gpus, not_held = state.count(self.eligible)
         cpus_milli, memory_mib = state.free_cpus_milli, state.free_memory_mib
         if not state.is_available:
             # The devices of a machine that is down are lost with it and come back with it.
@@ -113,6 +112,34 @@ class Membership:
         stock.cpus_milli += cpus_milli
         stock.memory_mib += memory_mib
         stock.unhealthy_gpus += not_held - gpus
+
+    def refresh(self) -> None:
+        """As `leave` and `enter`, of a node that is as available as it was."""
+        state, stock = self.state, self.stock
+        if not state.is_available:
+            self.leave()
+            self.enter()
+            return
+        self.field.rooms.moved.add(stock)
+        gpus, not_held = state.count(self.eligible)
+        bucket, entry = gpus if self.eligible else state.tier, (state.free_cpus_milli, *self._entry[1:])
+        if bucket != self.bucket or entry != self._entry:
+            self._move_to(bucket, entry)
+        before, after = self._added, (gpus, entry[0], state.free_memory_mib, not_held - gpus)
+        stock.gpus += after[0] - before[0]
+        stock.cpus_milli += after[1] - before[1]
+        stock.memory_mib += after[2] - before[2]
+        stock.unhealthy_gpus += after[3] - before[3]
+        self._added = after
+
+    def _move_to(self, bucket: int, entry: Entry) -> None:
+        buckets = self.stock.buckets
+        rows = buckets[self.bucket]
+        del rows[bisect_left(rows, self._entry)]
+        if not rows:
+            del buckets[self.bucket]
+        insort(buckets.setdefault(bucket, []), entry)
+        self.bucket, self._entry = bucket, entry
 
     def leave(self) -> None:
         """Take back what `enter` added."""

@@ -8,18 +8,20 @@ from typing import NamedTuple
 
 from service.admission.capacity import Capacity
 from service.admission.claims import ClaimBook
-from service.admission.field import Field
+from service.admission.field import Field, Membership
 from service.admission.holds import Taken
+from service.admission.node_state import NodeState
 from service.admission.query import RoleQuery
-from service.admission.seats import free_without, most_seats
+from service.admission.seats import most_seats
 from service.admission.topology import Domain
 
 
 class _Kept(NamedTuple):
-    """A node on which something is kept for one claim, and its free GPUs without and with that."""
+    """A node on which something is kept for one claim, and its free GPUs without and with that. `free`: what
+    is free on it."""
 
-    node_id: int
-    domain: Domain
+    membership: Membership
+    free: frozenset[int]
     now: int
     lent: int
 
@@ -31,8 +33,8 @@ class LentSeats:
         self._capacity = capacity
         self._claims = claims
         self._most: dict[tuple[tuple[Field, ...], int, frozenset[int]], tuple[tuple[int, int], int]] = {}
-        #: By claim and fields, with what is kept and how much the cycle had taken when it was found.
-        self._found: dict[tuple[int, tuple[Field, ...]], tuple[tuple[Taken, ...], int, list[_Kept]]] = {}
+        #: By claim and fields, with what was kept.
+        self._found: dict[tuple[int, tuple[Field, ...]], tuple[tuple[Taken, ...], list[_Kept]]] = {}
 
     def may_seat(self, role: RoleQuery, unit_ids: frozenset[int]) -> bool:
         """Whether members that find no place find some if all is lent that is kept for these units. A no is
@@ -49,20 +51,25 @@ class LentSeats:
         return known[1]
 
     def _extra(self, fields: tuple[Field, ...], gpus: int, unit_ids: Collection[int]) -> Mapping[Domain, int]:
-        extra, on = Counter[Domain](), set[int]()
+        extra, on = Counter[Domain](), set[NodeState]()
         for unit_id in unit_ids:
-            for kept in self._kept_of(unit_id, fields):
+            for membership, _, now, lent in self._kept_of(unit_id, fields):
                 # Two claims on one node may make a seat together that neither makes alone.
-                extra[kept.domain] += kept.lent // gpus - kept.now // gpus + (kept.node_id in on)
-                on.add(kept.node_id)
+                extra[membership.stock.domain] += lent // gpus - now // gpus + (membership.state in on)
+                on.add(membership.state)
         return extra
 
     def _kept_of(self, unit_id: int, fields: tuple[Field, ...]) -> list[_Kept]:
-        taken, takes = self._claims.taken.get(unit_id, ()), self._capacity.takes
-        known = self._found.get((unit_id, fields))
-        if known is None or known[0] is not taken or known[1] != takes:
-            known = self._found[unit_id, fields] = taken, takes, list(_find(taken, fields))
-        return known[2]
+        """As found before, as long as the same is kept and nothing has changed on its nodes."""
+        taken, key = self._claims.taken.get(unit_id, ()), (unit_id, fields)
+        known = self._found.get(key)
+        if (
+            known is None
+            or known[0] is not taken
+            or any(each.membership.state.free != each.free for each in known[1])
+        ):
+            known = self._found[key] = taken, list(_find(taken, fields))
+        return known[1]
 
 
 def _find(kept: Iterable[Taken], fields: Iterable[Field]) -> Iterator[_Kept]:
@@ -70,8 +77,7 @@ def _find(kept: Iterable[Taken], fields: Iterable[Field]) -> Iterator[_Kept]:
         for field in fields:
             membership = field.members.get(taken.node_id)
             if membership is not None and membership.state.is_available:
-                now, lent = (
-                    len(membership.eligible & membership.state.free),
-                    free_without(membership, [taken]),
-                )
-                yield _Kept(taken.node_id, membership.stock.domain, now, lent)
+                state = membership.state
+                now, _ = state.count(membership.eligible)
+                kept_alone = (state.held.get(device) == 1 for device in taken.devices)
+                yield _Kept(membership, state.free, now, lent=now + sum(kept_alone))

@@ -18,6 +18,7 @@ class NodeState:
     levels of its pool, from the outermost to that above the node."""
 
     __slots__ = (
+        "_counted",
         "device_order",
         "free",
         "free_cpus_milli",
@@ -52,6 +53,20 @@ class NodeState:
         self.free: frozenset[int] = self.usable
         self.free_cpus_milli = node.cpus_milli
         self.free_memory_mib = node.memory_mib
+        #: Of which devices so many are free, and not held: those that were counted last.
+        self._counted: tuple[frozenset[int], int, int] | None = None
+
+    def same(self, devices: frozenset[int]) -> frozenset[int]:
+        """The same devices, as the object that another membership has for them."""
+        return next((each.eligible for each in self.memberships if each.eligible == devices), devices)
+
+    def count(self, devices: frozenset[int]) -> tuple[int, int]:
+        """How many of these devices are free, and how many nobody holds."""
+        known = self._counted
+        if known is None or known[0] is not devices:
+            not_held = len(devices - self.held.keys()) if devices else 0
+            known = self._counted = devices, len(devices & self.free), not_held
+        return known[1], known[2]
 
     @property
     def tier(self) -> int:
@@ -83,5 +98,6 @@ class NodeState:
 
     def settle(self) -> None:
         self.free = self.usable - self.held.keys()
+        self._counted = None
         self.free_cpus_milli = max(0, self.node.cpus_milli - self.held_cpus_milli)
         self.free_memory_mib = max(0, self.node.memory_mib - self.held_memory_mib)

@@ -20,6 +20,8 @@ class Precedence:
     def __init__(self, world: World, query_of: Callable[[int], ShapeQuery]) -> None:
         self._world = world
         self._query_of = query_of
+        #: Whether classes must borrow, and how often quota had changed when that was asked.
+        self._borrowing: dict[tuple[int, int], tuple[int | None, bool]] = {}
 
     def goes_before(self, row: PendingUnit, claim: Claim) -> bool:
         claimant = self._world.pending[claim.unit_id]
@@ -32,8 +34,13 @@ class Precedence:
         return is_near and self._borrows(claimant) and not self._borrows(row)
 
     def _borrows(self, row: PendingUnit) -> bool:
-        node = self._world.quota.queues[row.queue_id]
-        return node.parent is not None and must_borrow(node, self._query_of(row.shape_id))
+        node, key = self._world.quota.queues[row.queue_id], (row.queue_id, row.shape_id)
+        if node.parent is None:
+            return False
+        revision, known = self._world.quota.revision(row.queue_id), self._borrowing.get(key)
+        if known is None or known[0] != revision:
+            known = self._borrowing[key] = revision, must_borrow(node, self._query_of(row.shape_id))
+        return known[1]
 
 
 def overtakes(row: PendingUnit, claimant: PendingUnit, queue: Queue) -> bool:

@@ -46,8 +46,8 @@ def add_seats(
     for field in fields:
         membership = field.members.get(node_id)
         if membership is not None and membership.state.is_available:
-            now = len(membership.eligible & membership.state.free)
-            more = free_without(membership, gone) // gpus - now // gpus
+            now, _ = membership.state.count(membership.eligible)
+            more = _free_without(membership, gone) // gpus - now // gpus
             if more > 0:
                 extra[membership.stock.domain] += more
 
@@ -61,13 +61,18 @@ def most_seats(fields: Iterable[Field], gpus: int, extra: Mapping[Domain, int]) 
     )
 
 
-def free_without(membership: Membership, gone: Iterable[Taken]) -> int:
+def _free_without(membership: Membership, gone: Iterable[Taken]) -> int:
     """Free GPUs of the node if these were gone."""
-    state, left = membership.state, Counter[int]()
+    state = membership.state
+    free, _ = state.count(membership.eligible)
+    left: dict[int, int] = {}
     for taken in gone:
-        left.update(taken.devices)
-    usable = membership.eligible & state.usable
-    return sum(state.held.get(device, 0) <= left[device] for device in usable)
+        for device in taken.devices:
+            left[device] = left.get(device, 0) + 1
+    for device, less in left.items():
+        held = state.held.get(device, 0)
+        free += 0 < held <= less and device in membership.eligible and device in state.usable
+    return free
 
 
 class ImaginedNode:
