@@ -134,16 +134,12 @@ def _decode(body: bytes, kind: type[T]) -> T:
     # What is wrong may be said again, and right, so that nobody finds it.
     _refuse_repeated_keys(body)
     wrong = find_wrong_fields(body, kind, first=first)
-    raise _invalid([FieldError(each.path[:300], readable(each.sentence)[:500]) for each in wrong])
+    raise InvalidRequest.of([FieldError(each.path[:300], readable(each.sentence)[:500]) for each in wrong])
 
 
 def _refuse_repeated_keys(body: bytes) -> None:
     if (path := find_repeated_key(body)) is not None:
-        raise _invalid([FieldError(path[:300], "Is there twice; say it once.")])
-
-
-def _invalid(errors: list[FieldError]) -> InvalidRequest:
-    return InvalidRequest(f"{errors[0].field or 'The body'}: {errors[0].message}", errors=errors)
+        raise InvalidRequest.of([FieldError(path[:300], "Is there twice; say it once.")])
 
 
 def _first_line(error: Exception) -> str:

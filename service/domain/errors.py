@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +26,11 @@ class MusterError(Exception):
 
 class InvalidRequest(MusterError):
     """The request breaks a rule; `errors` names each field."""
+
+    @classmethod
+    def of(cls, errors: Sequence[FieldError]) -> Self:
+        """Of at least one error; an empty field is the whole body."""
+        return cls(f"{errors[0].field or 'The body'}: {errors[0].message}", errors=errors)
 
 
 class UnsupportedField(InvalidRequest):

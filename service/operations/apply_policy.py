@@ -109,7 +109,7 @@ def _plan(conn: Connection, wanted: Wanted, *, is_locked: bool = False) -> Appli
     broken = broken_tree_rules(replace(after, queues={**leaving, **after.queues}))
     if broken:
         errors = [FieldError(f"{wanted.place(what)}.{each.field}", each.message) for what, each in broken]
-        raise InvalidRequest(f"{errors[0].field}: {errors[0].message}", errors=errors)
+        raise InvalidRequest.of(errors)
     # 3. Whether what goes may go.
     gone = [queue for name, queue in stored.queues.items() if name not in after.queues]
     if is_locked:

@@ -101,8 +101,7 @@ def _named(conn: Connection, change: GroupChange) -> GroupChange:
         return change
     classes = list_priority_classes(conn)
     if change.priority_class not in classes:
-        error = unknown_class(change.priority_class, classes)
-        raise InvalidRequest(f"{error.field}: {error.message}", errors=[error])
+        raise InvalidRequest.of([unknown_class(change.priority_class, classes)])
     return replace(change, priority=classes[change.priority_class], priority_class=None)
 
 
@@ -127,7 +126,7 @@ def _check_queue(conn: Connection, group: GroupRow, *, change: GroupChange, prin
     if limit is not None and limit.is_above(before):
         errors += broken_time_limit_rules(limit.seconds, policy)
     if errors:
-        raise InvalidRequest(f"{errors[0].field}: {errors[0].message}", errors=errors)
+        raise InvalidRequest.of(errors)
 
 
 def _check_claims(conn: Connection, group: GroupRow, *, limit: TimeLimit, held: Sequence[HeldPlaces]) -> None:

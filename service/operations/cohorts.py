@@ -95,4 +95,4 @@ def _check_rules(settings: CohortSettings, found: Mapping[str, CohortRecord]) ->
     parents[settings.name] = settings.parent
     errors = broken_cohort_rules(settings, parents=parents) or broken_depth_rules(parents)
     if errors:
-        raise InvalidRequest(f"{errors[0].field}: {errors[0].message}", errors=errors)
+        raise InvalidRequest.of(errors)

@@ -95,7 +95,7 @@ def check_rules(settings: QueueSettings, cohort_ids: dict[str, int]) -> None:
     """Raises InvalidRequest that names each field that is wrong."""
     errors = broken_queue_rules(settings, cohorts=cohort_ids)
     if errors:
-        raise InvalidRequest(f"{errors[0].field}: {errors[0].message}", errors=errors)
+        raise InvalidRequest.of(errors)
 
 
 def queue_event(name: str, change: str, *, actor: str, now: datetime) -> Event:

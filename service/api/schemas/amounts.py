@@ -36,7 +36,7 @@ def amounts_of(amounts: Mapping[str, float], field: str) -> dict[str, int]:
     """By resource, in its smallest unit. Raises InvalidRequest that names the entry of `field`."""
     errors = list(_wrong(amounts, field))
     if errors:
-        raise InvalidRequest(f"{errors[0].field}: {errors[0].message}", errors=errors)
+        raise InvalidRequest.of(errors)
     return dict(_resource(name, amount) for name, amount in amounts.items())
 
 

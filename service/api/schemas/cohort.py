@@ -8,8 +8,9 @@ from typing import Any
 
 from msgspec import UNSET, UnsetType
 
-from service.api.schemas.amounts import Amounts, amounts_answer, amounts_of
+from service.api.schemas.amounts import Amounts, amounts_answer
 from service.api.schemas.queue import Weight
+from service.api.schemas.said import Readers, as_limits, as_said, read_said
 from service.api.wire import AnswerStruct, Name, RequestStruct, whole_if_it_is
 from service.domain.tree import CohortSettings
 from service.operations.read_cohorts import CohortView
@@ -91,17 +92,12 @@ def new_cohort(request: CohortRequest) -> CohortSettings:
 
 def changed_cohort(before: CohortSettings, said: CohortRequest | CohortPatch) -> CohortSettings:
     """`before` with everything that was said. Raises InvalidRequest that names the field."""
-    amounts = {
-        attribute: amounts_of(value or {}, field)
-        for field, attribute in _OF_QUOTA.items()
-        if (value := getattr(said, field)) is not UNSET
-    }
-    return replace(
-        before,
-        parent=before.parent if said.parent is UNSET else said.parent,
-        weight=before.weight if said.weight is UNSET else said.weight,
-        quota=replace(before.quota, **amounts),
-    )
+    return replace(before, **read_said(said, _OWN), quota=replace(before.quota, **read_said(said, _OF_QUOTA)))
 
 
-_OF_QUOTA = {"nominal_quota": "nominal", "borrowing_limit": "borrowing", "lending_limit": "lending"}
+_OWN: Readers = {name: (name, as_said) for name in ("parent", "weight")}
+_OF_QUOTA: Readers = {
+    "nominal_quota": ("nominal", as_limits),
+    "borrowing_limit": ("borrowing", as_limits),
+    "lending_limit": ("lending", as_limits),
+}

@@ -23,6 +23,6 @@ def labels_of(texts: Sequence[str]) -> dict[str, str]:
         name, equals, value = text.partition("=")
         if not (name and equals) or "\x00" in text or len(text) > 512:
             error = FieldError("label", "a label is written NAME=VALUE")
-            raise InvalidRequest(f"label: {error.message}", errors=[error])
+            raise InvalidRequest.of([error])
         labels[name] = value
     return labels

@@ -60,7 +60,7 @@ def read_group(request: GroupRequest) -> GroupSpec:
         named = ", ".join(sorted({error.field for error in unsupported}))
         raise UnsupportedField(f"Not supported yet: {named}.", errors=unsupported)
     if unnamed := list(_unnamed_programs(request, roles)):
-        raise InvalidRequest(f"{unnamed[0].field}: {unnamed[0].message}", errors=unnamed)
+        raise InvalidRequest.of(unnamed)
     return GroupSpec(
         name=request.name,
         queue=request.queue,
@@ -169,7 +169,7 @@ def _not_before(at: datetime | None) -> datetime | None:
         return None
     if not _YEARS[0] <= at.year <= _YEARS[1]:
         message = f"Must be in the years {_YEARS[0]} to {_YEARS[1]}."
-        raise InvalidRequest(f"not_before: {message}", errors=[FieldError("not_before", message)])
+        raise InvalidRequest.of([FieldError("not_before", message)])
     return at.astimezone(UTC)
 
 

@@ -93,7 +93,7 @@ def wanted_of(request: PolicyRequest, *, is_all: bool) -> Wanted:
     queues = dict(_read(request.queues, "queues", new_settings, errors))
     classes = dict(_read(request.priority_classes, "priority_classes", lambda each: each.value, errors))
     if errors:
-        raise InvalidRequest(f"{errors[0].field}: {errors[0].message}", errors=errors)
+        raise InvalidRequest.of(errors)
     lists: Sequence[tuple[str, str, Sequence[Any]]] = (
         ("cohort", "cohorts", request.cohorts),
         ("queue", "queues", request.queues),
