@@ -59,6 +59,8 @@ def measure(
             require_fsync(engine)
         crowd = Crowd(engine, clock, size)
         _fill(database_url, client, crowd)
+        crowd.crowd(size.pending)
+        crowd.books.settle()
         leader = _leader(database_url, client)
         try:
             return _measure(leader, crowd, cycles, others)
@@ -89,16 +91,10 @@ def _fill(database_url: str, client: redis.Redis, crowd: Crowd) -> None:
 
 def _measure(leader: Leader, crowd: Crowd, cycles: int, others: Sequence[int]) -> Found:
     found = Found()
-    crowd.crowd(crowd.size.pending)
-    crowd.books.settle()
     # 1. A takeover: everything is loaded, then the first cycle, which knows nothing from before.
     found.load = _timed(leader.hold_lease)
     found.cold = _timed(lambda: _expect_leader(leader.run_cycle()))
-    # 2. Changes, and the cycles that they wake. The first two are not counted: what is looked at for the
-    #    first time after a takeover is no part of the cold cycle, nor of every warm one.
-    for _ in range(2):
-        crowd.change(CHANGES)
-        _expect_leader(leader.run_cycle())
+    # 2. Changes, and the cycles that they wake.
     _measure_warm(leader, crowd, found, changes=CHANGES, cycles=cycles)
     found.memory = psutil.Process().memory_info().rss
     for changes in others:
