@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 
 from service.admission.feasibility import Shortfall, check_members
 from service.admission.terms import terms_by_queue
-from service.admission.world import Configuration
+from service.admission.world import Configuration, Node
 from service.domain.queue import QueuePolicy
 from service.domain.shape import Shape
 from service.store.priority_classes import list_priority_classes
@@ -45,6 +45,7 @@ class Cluster:
             for queue_id, (terms, _) in terms_by_queue(configuration.queues).items()
         }
         self._found: dict[Shape, tuple[Shortfall, ...]] = {}
+        self._kinds = replace(configuration, nodes=_one_of_each_kind(configuration.nodes))
 
     def policy_of(self, queue_id: int) -> QueuePolicy:
         return self._configuration.queues[queue_id].policy
@@ -69,5 +70,16 @@ class Cluster:
         if known is None:
             if len(self._found) >= _MOST_SHAPES:
                 self._found.clear()
-            known = self._found[shape] = check_members(shape, self._configuration)
+            asks_labels = any(role.node_labels for role in shape.roles)
+            nodes = self._configuration if asks_labels else self._kinds
+            known = self._found[shape] = check_members(shape, nodes)
         return known
+
+
+def _one_of_each_kind(nodes: Mapping[int, Node]) -> dict[int, Node]:
+    """Whoever asks for no label is answered alike by all nodes that have the same, of ten thousand."""
+    kinds: dict[object, Node] = {}
+    for node in nodes.values():
+        devices = tuple(sorted((device.model, device.memory_mib) for device in node.devices))
+        kinds.setdefault((node.pool_id, node.cpus_milli, node.memory_mib, devices), node)
+    return {node.id: node for node in kinds.values()}
