@@ -42,6 +42,7 @@ class Backfill:
         #: What a shape was found not to fit on, whatever the quota: everything free, and these claims.
         self._misses: set[tuple[int, frozenset[int]]] = set()
         self._lent = LentSeats(world.capacity, claims)
+        self._kept: tuple[int, frozenset[int]] = -1, frozenset()
         self.overtaken: list[int] = []
         #: Claims that rows of a class and kind may use, and how often claims had changed when that was found.
         self._usable_by: dict[tuple[ClassId, Kind], tuple[int, frozenset[int]]] = {}
@@ -103,7 +104,11 @@ class Backfill:
         return (self._world.pending[unit_id] for unit_id in self._claims.by_unit)
 
     def _all_kept(self) -> frozenset[int]:
-        return frozenset(unit_id for unit_id, taken in self._claims.taken.items() if taken)
+        """Units for which something was kept when claims changed last."""
+        if self._kept[0] != self._claims.changes:
+            kept = frozenset(unit_id for unit_id, taken in self._claims.taken.items() if taken)
+            self._kept = self._claims.changes, kept
+        return self._kept[1]
 
     def _has_missed(self, shape_id: int, usable: frozenset[int]) -> bool:
         """Whether the shape is known to have no place either where what is kept for these is lent."""
