@@ -80,11 +80,14 @@ def _usage(world: World, unit: RunningUnit) -> Counter[str]:
 
 
 def _evictions_have_claims(world: World, moment: Moment) -> None:
-    """Rule 6: nobody is evicted unless the claimant's whole set of places is claimed in the same plan."""
+    """Rule 6: nobody is evicted, or gives up members, unless the claimant's whole set of places is claimed in
+    the same plan."""
     claims = {claim.unit_id: claim for claim in moment.plan.claims_made}
-    for eviction in moment.plan.evictions:
-        claim = claims[eviction.receipt.claimant_id]
-        shape = world.shapes[world.pending[eviction.receipt.claimant_id].shape_id]
+    receipts = [eviction.receipt for eviction in moment.plan.evictions]
+    receipts += [resize.receipt for resize in moment.plan.resizes if resize.receipt is not None]
+    for receipt in receipts:
+        claim = claims[receipt.claimant_id]
+        shape = world.shapes[world.pending[receipt.claimant_id].shape_id]
         least = sum(role.min_count for role in shape.roles) if shape.is_gang else 1
         assert len(claim.places) >= least
 
