@@ -91,9 +91,8 @@ class Backfill:
         return bool(known[1]) and not self._has_missed(class_id[1], known[1])
 
     def _has_quota(self, class_id: ClassId) -> bool:
-        world, fitter = self._world, self._fitter
-        gate = world.memory.gates.fresh(class_id[0], world.backlog, fitter.quota, fitter.query)
-        return class_id[1] in gate.open
+        queue_id, shape_id = class_id
+        return self._fitter.quota.has_room(queue_id, self._fitter.query(shape_id))
 
     def _one_of(self, class_id: ClassId, kind: Kind) -> PendingUnit:
         """A row of the class and kind, younger than all that wait."""

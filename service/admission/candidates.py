@@ -60,8 +60,8 @@ class Candidates:
 
     def may_be_for(self, queue_id: int) -> bool:
         """As `may_have`, of any row of the queue."""
-        queue = self._world.configuration.queues.get(queue_id)
-        return queue is not None and next(self._sources(queue, inf), None) is not None
+        queue, heads = self._world.configuration.queues.get(queue_id), self._world.backlog.heads_in[queue_id]
+        return queue is not None and next(self._sources(queue, -heads[0][0]), None) is not None
 
     def may_have(self, row: PendingUnit) -> bool:
         """False if it is plain that nobody has to give way to the row."""

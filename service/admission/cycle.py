@@ -17,6 +17,7 @@ from service.admission.growing import with_growing
 from service.admission.growth import Grower
 from service.admission.guard_clock import GuardClocks
 from service.admission.line import Key
+from service.admission.openings import Openings
 from service.admission.ordering import Head, Heads
 from service.admission.plan import Plan
 from service.admission.policy import DEFAULT, Policy
@@ -72,11 +73,12 @@ def _plan(world: World, now: datetime, *, policy: Policy, without: Collection[in
     served = start_claimants(world, fitter=fitter, claims=claims, without=without)
     ends.add_all(fitter.admissions)
     preemptor = Preemptor(world, quota, policy=policy, now=now)
+    openings = Openings(world, fitter)
     reserver = Reserver(
         world,
         now,
         policy=policy,
-        quota=quota,
+        openings=openings,
         fitter=fitter,
         claims=claims,
         ends=ends,
@@ -93,6 +95,7 @@ def _plan(world: World, now: datetime, *, policy: Policy, without: Collection[in
         world,
         fitter,
         now=now,
+        openings=openings,
         without=frozenset(without) | served.passed_over,
         onlooker=Onlookers(reserver, backfill),
         # What is over counts for the turn alone, never for who gives way to whom.

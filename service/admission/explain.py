@@ -6,7 +6,7 @@ either, because a cycle only takes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 
 from service.admission.backlog import ClassId
@@ -22,7 +22,7 @@ from service.admission.order_view import QueueView
 from service.admission.plan import Blocker, QueueVerdict
 from service.admission.query import ShapeQuery
 from service.admission.quota import Exceeded, QuotaBook
-from service.admission.quota_blockers import quota_blocker, quota_numbers
+from service.admission.quota_blockers import cohort_numbers, quota_blocker, quota_numbers
 from service.admission.resident import World
 from service.admission.terms import whole_id
 from service.admission.world import Queue
@@ -32,7 +32,7 @@ from service.domain.resources import MAX_QUOTA
 _NO_NODES: Verdict = (Blocker(code=Code.NODES_UNAVAILABLE),)
 #: The stamp of a verdict that holds for its own cycle alone.
 _NEVER_AGAIN = (-1, -1, -1)
-_NO_CLASSES = ClassesMemo({}, frozenset(), None, {}, {})
+_NO_CLASSES = ClassesMemo({}, frozenset(), frozenset(), {}, {})
 _QUEUE_MISSING: Verdict = (Blocker(code=Code.QUEUE_MISSING),)
 
 
@@ -67,20 +67,43 @@ class Explainer:
         changed = self._changed_classes()
         # 2. Whoever has places and quota, and was not admitted: on models for which none is left.
         forced = _by_queue(each for each in blocked if self._has_places_and_quota(each))
-        # 3. The verdicts of each queue.
+        # 3. The verdicts of each queue of which anything has moved; of all others as they were.
+        self._judge(changed, forced)
         view = QueueView(world, self._now, finished=finished, admitted=admitted)
         # What was admitted still waits, for the World, until it is committed.
         gone = world.backlog.emptied_by(finished)
         queues: dict[int, QueueVerdict] = {}
         for queue_id in sorted({*world.configuration.queues, *world.backlog.shapes_in}):
-            verdicts = self._verdicts(
-                queue_id, changed.get(queue_id, set()), forced.get(queue_id, frozenset())
-            )
+            verdicts = memory.queue_classes.get(queue_id, _NO_CLASSES).by_shape
             if queue_id in gone:
                 verdicts = {key: each for key, each in verdicts.items() if key not in gone[queue_id]}
             queues[queue_id] = view.verdict(queue_id, verdicts, holding.get(queue_id))
         memory.shown = self._shapes
-        return queues, memory.merged_numbers(self._parts)
+        return queues, memory.merged_numbers([*self._parts, *self._quota_parts()])
+
+    def _judge(self, changed: Mapping[int, Collection[int]], forced: Mapping[int, frozenset[int]]) -> None:
+        """Verdicts of classes, by queue."""
+        memory, shapes_in = self._world.memory, self._world.backlog.shapes_in
+        known = memory.queue_classes
+        for queue_id in [queue_id for queue_id in known if queue_id not in shapes_in]:
+            del known[queue_id]
+        again = {*changed, *memory.gates.moved, *forced, *(shapes_in.keys() - known.keys())}
+        again |= memory.unsure | {queue_id for queue_id, each in known.items() if each.forced}
+        for queue_id in sorted(again & shapes_in.keys()):
+            known[queue_id] = self._judge_queue(
+                queue_id, changed.get(queue_id, ()), forced.get(queue_id, frozenset())
+            )
+        memory.gates.moved.clear()
+
+    def _quota_parts(self) -> Iterator[Numbers]:
+        """Numbers by queue, then those of cohorts."""
+        known = self._world.memory.queue_classes
+        yield from (each.numbers for each in known.values())
+        named = frozenset().union(*(each.named for each in known.values()))
+        left = cohort_numbers(self._world.quota, named)
+        if left != self._world.memory.left:
+            self._world.memory.left = left
+        yield self._world.memory.left
 
     def _lend_claims(self) -> None:
         """What is kept for others is free in the books, and is told so: until the end of the cycle."""
@@ -104,14 +127,9 @@ class Explainer:
         queue_id, shape_id = class_id
         return not self._shapes[shape_id] and shape_id in self._world.memory.gates.of(queue_id).open
 
-    def _verdicts(
-        self, queue_id: int, changed: Collection[int], forced: frozenset[int]
-    ) -> Mapping[int, Verdict]:
+    def _judge_queue(self, queue_id: int, changed: Collection[int], forced: frozenset[int]) -> ClassesMemo:
         """As in the last cycle, but for the classes of which something has changed."""
-        memory, revision = self._world.memory, self._world.quota.revision(queue_id)
-        if queue_id not in self._world.backlog.shapes_in:
-            memory.queue_classes.pop(queue_id, None)
-            return _NO_CLASSES.by_shape
+        memory = self._world.memory
         known, gate = memory.queue_classes.get(queue_id, _NO_CLASSES), memory.gates.of(queue_id)
         is_unsure = known is _NO_CLASSES or queue_id in memory.unsure
         again = {*changed, *gate.changed, *forced, *known.forced}
@@ -120,17 +138,14 @@ class Explainer:
         by_shape = known.by_shape
         if again:
             by_shape = self._renewed(queue_id, known.by_shape, again=again, forced=forced)
-        if is_unsure or by_shape is not known.by_shape or known.ground != (forced, revision):
-            never = known.never
-            if is_unsure or by_shape.keys() != known.by_shape.keys():
-                never = self._never_numbers(queue_id, by_shape)
-            numbers = {**never, **self._quota_numbers(queue_id, forced)}
-            known = ClassesMemo(by_shape, forced, revision, never, numbers)
-            memory.queue_classes[queue_id] = known
         gate.changed.clear()
         memory.unsure.discard(queue_id)
-        self._parts.append(known.numbers)
-        return by_shape
+        never = known.never
+        if is_unsure or by_shape.keys() != known.by_shape.keys():
+            never = self._never_numbers(queue_id, by_shape)
+        named = self._named(queue_id, forced)
+        numbers = {**never, **quota_numbers(self._quota, queue_id, named)}
+        return ClassesMemo(by_shape, forced, named, never, numbers)
 
     def _renewed(
         self, queue_id: int, before: Mapping[int, Verdict], *, again: Collection[int], forced: Collection[int]
@@ -151,12 +166,13 @@ class Explainer:
             numbers.update(never[queue_id, shape_id][1])
         return numbers
 
-    def _quota_numbers(self, queue_id: int, forced: Iterable[int]) -> Numbers:
+    def _named(self, queue_id: int, forced: Iterable[int]) -> frozenset[Exceeded]:
+        """What of quotas stops anybody in the queue."""
         counts = self._world.memory.gates.of(queue_id).counts
-        exceeded = {each for each, count in counts.items() if count}
+        named = {each for each, count in counts.items() if count}
         for shape_id in forced:
-            exceeded.update(self._lacking_models(queue_id, shape_id))
-        return quota_numbers(self._quota, queue_id, exceeded)
+            named.update(self._lacking_models(queue_id, shape_id))
+        return frozenset(named)
 
     def _class_verdict(self, queue: Queue | None, shape_id: int, *, is_forced: bool) -> Verdict:
         if queue is None:

@@ -70,14 +70,17 @@ class ClassFront:
         self._heap: list[Candidate] = []
 
     def peek(self) -> Candidate | None:
-        while self._heap and not self._is_tried(self._heap[0].class_id):
+        onlooker = self._onlooker
+        if onlooker is not None and not onlooker.wants_any_of(self._queue_id):
+            onlooker = None
+        while self._heap and not self._is_tried(self._heap[0].class_id, onlooker):
             heappop(self._heap)
         while self._seen < len(self._heads):
             key = self._heads[self._seen]
             if self._heap and self._heap[0].key < key:
                 break
             self._seen += 1
-            if self._is_tried((self._queue_id, key[5])):
+            if self._is_tried((self._queue_id, key[5]), onlooker):
                 self._push_from((self._queue_id, key[5]), 0)
         return self._heap[0] if self._heap else None
 
@@ -90,8 +93,8 @@ class ClassFront:
     def push_next(self, candidate: Candidate, wanted: Callable[[Key], bool] | None = None) -> None:
         self._push_from(candidate.class_id, candidate.position + 1, wanted)
 
-    def _is_tried(self, class_id: ClassId) -> bool:
-        return self._fits(class_id[1]) or (self._onlooker is not None and self._onlooker.wants(class_id))
+    def _is_tried(self, class_id: ClassId, onlooker: Onlooker | None) -> bool:
+        return self._fits(class_id[1]) or (onlooker is not None and onlooker.wants(class_id))
 
     def _push_from(
         self, class_id: ClassId, position: int, wanted: Callable[[Key], bool] | None = None

@@ -15,6 +15,8 @@ from typing import NamedTuple
 from service.admission.backlog import Backlog
 from service.admission.query import ShapeQuery
 from service.admission.quota import Exceeded, QuotaBook
+from service.admission.quota_nodes import QuotaNode
+from service.admission.quota_tree import QuotaTree, Reach
 
 #: A resource, or several models among which a role may choose.
 Measure = tuple[str, ...]
@@ -30,6 +32,16 @@ class _Level(NamedTuple):
     bounds: _Bound
 
 
+class _Watch(NamedTuple):
+    """A resource of which the cohort bounds the queue: no answer changes while what is left there for its
+    members is at least `low` and below `high`, and is bounded by the same."""
+
+    resource: str
+    low: float
+    high: float
+    bound: _Bound
+
+
 class Gate:
     """One queue. `exceeded`: by shape, the resources of which it has too little left; `open`: shapes for
     which there are none; `counts`: how many classes each of them stops. `changed` collects shapes whose
@@ -43,25 +55,40 @@ class Gate:
         #: Counts these changes.
         self.answers = 0
         self._queue_id = queue_id
-        self._stamp = (-1, -1)
+        #: Which shapes waited, what the queue held, and what its tree held when the gate was last right.
+        self._classes = self._own = self._tree = -1
+        self._watches: tuple[_Watch, ...] = ()
         self._needs: dict[Measure, list[tuple[int, int]]] = {}
         self._levels: dict[Measure, _Level] = {}
         #: Shapes with several roles that may choose: looked at whenever anything has moved.
-        self._others: set[int] = set()
+        self._others: dict[int, ShapeQuery] = {}
+
+    def is_right(self, node: QuotaNode, classes: int, tree: QuotaTree) -> bool:
+        """Whether the queue at `node` has what it had, and what has moved in its cohort changes no answer."""
+        if classes != self._classes or node.revision != self._own:
+            return False
+        if node.root.revision != self._tree:
+            for resource, low, high, bound in self._watches:
+                assert node.parent is not None
+                room = tree.room_in(node.parent, resource)
+                if not low <= room.amount < high or bound != (room.code, room.cohort_id):
+                    return False
+            self._tree = node.root.revision
+        return True
 
     def refresh(
         self,
-        stamp: tuple[int, int],
+        node: QuotaNode,
+        classes: int,
         shape_ids: Iterable[int],
+        *,
         book: QuotaBook,
         query_of: Callable[[int], ShapeQuery],
     ) -> None:
-        """`stamp`: counts the changes of quota, and of which shapes wait."""
-        if stamp == self._stamp:
-            return
+        """As quota is now. `classes` counts the changes of which shapes wait."""
         affected: set[int] = set()
         # 1. Classes that came and went.
-        if stamp[1] != self._stamp[1]:
+        if classes != self._classes:
             now = set(shape_ids)
             for shape_id in self.exceeded.keys() - now:
                 self._drop(shape_id, query_of(shape_id))
@@ -69,19 +96,29 @@ class Gate:
             for shape_id in affected:
                 self._add(shape_id, query_of(shape_id))
         # 2. Those that changed sides.
-        has_moved = False
         for measure, needs in self._needs.items():
             before, level = self._levels.get(measure), self._level(measure, book)
             if level != before:
-                has_moved = True
                 self._levels[measure] = level
                 affected.update(_between(needs, before, level) if before is not None else ())
-        if has_moved:
-            affected |= self._others
         # 3. What they lack now.
-        for shape_id in affected:
+        for shape_id in (*affected, *(each for each in self._others if each not in affected)):
             self._answer(shape_id, book.exceeded_with(self._queue_id, query_of(shape_id)))
-        self._stamp = stamp
+        # 4. Until when all that holds.
+        self._classes, self._own, self._tree = classes, node.revision, node.root.revision
+        self._watches = tuple(self._watch(book.tree, node)) if node.parent is not None else ()
+
+    def _watch(self, tree: QuotaTree, node: QuotaNode) -> Iterator[_Watch]:
+        measures: list[tuple[Measure, list[tuple[int, int]] | None]] = [*self._needs.items()]
+        measures.extend((tuple(query.most), None) for query in self._others.values())
+        for measure, needs in measures:
+            for resource in measure:
+                reach = tree.reach(self._queue_id, resource)
+                if reach is None or node.parent is None:
+                    continue
+                room = tree.room_in(node.parent, resource)
+                low, high = _steady(room.amount, reach, needs if len(measure) == 1 else None)
+                yield _Watch(resource, low, high, (room.code, room.cohort_id))
 
     def _answer(self, shape_id: int, exceeded: tuple[Exceeded, ...]) -> None:
         before = self.exceeded.get(shape_id)
@@ -97,7 +134,7 @@ class Gate:
     def _add(self, shape_id: int, query: ShapeQuery) -> None:
         measures = _measures(query)
         if measures is None:
-            self._others.add(shape_id)
+            self._others[shape_id] = query
         for measure, need in measures or ():
             insort(self._needs.setdefault(measure, []), (need, shape_id))
 
@@ -106,23 +143,27 @@ class Gate:
         self.open.discard(shape_id)
         self.changed.add(shape_id)
         self.answers += 1
-        self._others.discard(shape_id)
+        self._others.pop(shape_id, None)
         for measure, need in _measures(query) or ():
             needs = self._needs[measure]
             del needs[bisect_left(needs, (need, shape_id))]
+            if not needs:
+                del self._needs[measure], self._levels[measure]
 
     def _level(self, measure: Measure, book: QuotaBook) -> _Level:
         rooms = [book.room(self._queue_id, resource) for resource in measure]
         amounts = [inf if room is None else room.amount for room in rooms]
-        bounds = tuple((room.code, room.cohort_id) if room is not None else None for room in rooms)
+        bounds = tuple((room.code, room.cohort_id, room.of) if room is not None else None for room in rooms)
         return _Level(max(amounts), sum(amounts), bounds)
 
 
 class Gates:
-    """All queues in which something waits."""
+    """All queues in which something waits. `moved` collects those whose answers were looked at again, until
+    somebody takes note of it."""
 
     def __init__(self) -> None:
         self._gates: dict[int, Gate] = {}
+        self.moved: set[int] = set()
 
     def refresh(self, backlog: Backlog, book: QuotaBook, query_of: Callable[[int], ShapeQuery]) -> None:
         """As quota is now."""
@@ -135,10 +176,13 @@ class Gates:
         self, queue_id: int, backlog: Backlog, book: QuotaBook, query_of: Callable[[int], ShapeQuery]
     ) -> Gate:
         """The queue's gate, as quota is now."""
-        gate, revision = self.of(queue_id), book.tree.revision(queue_id)
-        if revision is not None:
-            stamp = revision, backlog.class_revisions[queue_id]
-            gate.refresh(stamp, backlog.shapes_in[queue_id], book, query_of)
+        gate, node = self.of(queue_id), book.tree.queues.get(queue_id)
+        if node is not None:
+            classes = backlog.class_revisions[queue_id]
+            if not gate.is_right(node, classes, book.tree):
+                shape_ids = backlog.shapes_in[queue_id]
+                gate.refresh(node, classes, shape_ids, book=book, query_of=query_of)
+                self.moved.add(queue_id)
         return gate
 
     def of(self, queue_id: int) -> Gate:
@@ -146,6 +190,22 @@ class Gates:
         if gate is None:
             gate = self._gates[queue_id] = Gate(queue_id)
         return gate
+
+
+def _steady(left: int, reach: Reach, needs: list[tuple[int, int]] | None) -> tuple[float, float]:
+    """Between which amounts that are left in the cohort the queue's answers are those of `left`: for sorted
+    needs of one resource; None: for more than that."""
+    own, most = reach
+    if left >= most:
+        return most, inf
+    if needs is None:
+        return left, left + 1
+    at = bisect_right(needs, (own + left, inf))
+    if at < len(needs) and own:
+        # Somebody is told how much that is together.
+        return left, left + 1
+    low = needs[at - 1][0] - own if at else -inf
+    return low, min(most, needs[at][0] - own if at < len(needs) else inf)
 
 
 def _between(needs: list[tuple[int, int]], before: _Level, after: _Level) -> Iterator[int]:

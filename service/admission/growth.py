@@ -22,7 +22,7 @@ from service.admission.plan import Blocker, Resize
 from service.admission.policy import Policy
 from service.admission.query import NO_MODEL, RoleQuery, compile_query
 from service.admission.quota import QuotaBook
-from service.admission.quota_blockers import quota_blocker, quota_numbers
+from service.admission.quota_blockers import cohort_numbers, quota_blocker, quota_numbers
 from service.admission.resident import World
 from service.admission.room_to_grow import Awaited, find_awaited
 from service.admission.scratch import Scratch
@@ -125,6 +125,7 @@ class Grower:
         bounds = self._quota.bounds(queue.id, self._quota.exceeded(queue.id, query))
         if bounds:
             self._growth.numbers.update(quota_numbers(self._quota, queue.id, bounds))
+            self._growth.numbers.update(cohort_numbers(self._quota.tree, bounds))
             return tuple(quota_blocker(self._world.configuration, queue, query, each) for each in bounds)
         if place_gang(capacity, query, caps={}) is not None:
             return _TURN

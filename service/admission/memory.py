@@ -33,18 +33,14 @@ class QueueMemo:
 
 class ClassesMemo(NamedTuple):
     """The verdicts of a queue's classes by shape; those that were stopped by the quota of the models that
-    were free, with quota as it was at `revision`; and the shared numbers that they name: those of what
-    never fits, and all."""
+    were free; what of quotas they name; and the shared numbers that they name: those of what never fits, and
+    all, but for what cohorts have left."""
 
     by_shape: Mapping[int, Verdict]
     forced: frozenset[int]
-    revision: int | None
+    named: frozenset[Exceeded]
     never: Numbers
     numbers: Numbers
-
-    @property
-    def ground(self) -> tuple[frozenset[int], int | None]:
-        return self.forced, self.revision
 
 
 class ClassMemo(NamedTuple):
@@ -94,6 +90,8 @@ class Memory:
         self.undated: dict[ClassId, tuple[int, int]] = {}
         #: Queues of which no class's verdict is sure, whatever is told of its shape and of quota.
         self.unsure: set[int] = set()
+        #: What cohorts have left, as far as it was named.
+        self.left: Numbers = {}
         self._verdicts: dict[int, Verdict] = {}
         self._parts: list[Numbers] = []
         self._numbers: dict[str, int] = {}

@@ -10,8 +10,8 @@ from service.admission.backlog import ClassId
 from service.admission.eligibility import is_eligible, is_open
 from service.admission.fit import Fitter
 from service.admission.front import Candidate, ClassFront, Front, LineFront, Onlooker
-from service.admission.gates import Gate
 from service.admission.line import Key
+from service.admission.openings import Openings
 from service.admission.resident import World
 from service.admission.tournament import Extra, Tournament, must_borrow
 from service.admission.world import PendingUnit, Queue
@@ -44,6 +44,7 @@ class Heads:
         fitter: Fitter,
         *,
         now: datetime,
+        openings: Openings,
         without: Collection[int] = frozenset(),
         onlooker: Onlooker | None = None,
         extra: Extra | None = None,
@@ -52,6 +53,7 @@ class Heads:
         self._backlog = world.backlog
         self._fitter = fitter
         self._now = now
+        self._openings = openings
         self._without = without
         self._onlooker = onlooker
         self._tournament = Tournament(world.quota, lambda runner: fitter.query(runner.key[5]), extra or {})
@@ -60,8 +62,10 @@ class Heads:
         self._moved: int | None = None
         for queue_id in sorted(world.backlog.shapes_in):
             queue = world.configuration.queues.get(queue_id)
-            if queue is not None and is_open(queue):
+            if queue is not None and is_open(queue) and self._may_have_heads(queue):
                 self._open(queue)
+        rows = {queue_id: self._next(queue_id) for queue_id in self._fronts}
+        self._tournament.start({queue_id: row for queue_id, row in rows.items() if row is not None})
 
     def pop(self) -> Head | None:
         """The next row to consider. What becomes of it is told by `go_on` or `push_next`; else it, and its
@@ -106,34 +110,32 @@ class Heads:
         self._tournament.enter(queue_id, None)
         self._moved = None
 
+    def _may_have_heads(self, queue: Queue) -> bool:
+        """Most queues have nobody for whom there is anything, and are not looked at any closer."""
+        if queue.order is Order.STRICT or self._openings.has_room(queue.id):
+            return True
+        return self._onlooker is not None and self._onlooker.wants_any_of(queue.id)
+
     def _open(self, queue: Queue) -> None:
         if queue.order is Order.STRICT:
             self._fronts[queue.id] = LineFront(self._backlog, queue.id, takes_part=self._takes_part)
-        else:
-            gate, misses = self._gate(queue.id), self._fitter.misses
-            self._fronts[queue.id] = ClassFront(
-                self._backlog,
-                queue.id,
-                fits=lambda shape_id: shape_id in gate.open and shape_id not in misses,
-                takes_part=self._takes_part,
-                onlooker=self._onlooker,
-            )
-        if (candidate := self._next(queue.id)) is not None:
-            self._tournament.enter(queue.id, candidate)
+            return
+        fitter, fitting = self._fitter, self._openings.fitting(queue.id)
+        self._fronts[queue.id] = ClassFront(
+            self._backlog,
+            queue.id,
+            fits=lambda shape_id: (
+                shape_id in fitting
+                and shape_id not in fitter.misses
+                and fitter.quota.has_room(queue.id, fitter.query(shape_id))
+            ),
+            takes_part=self._takes_part,
+            onlooker=self._onlooker,
+        )
 
     def _next(self, queue_id: int) -> Candidate | None:
-        """The queue's next row, as far as is known now. Where nothing fits any more nobody is looked at."""
-        front, gate = self._fronts[queue_id], self._gate(queue_id)
-        is_over = (
-            isinstance(front, ClassFront)
-            and gate.open <= self._fitter.misses
-            and not (self._onlooker is not None and self._onlooker.wants_any_of(queue_id))
-        )
-        return None if is_over else front.peek()
-
-    def _gate(self, queue_id: int) -> Gate:
-        fitter = self._fitter
-        return self._world.memory.gates.fresh(queue_id, self._backlog, fitter.quota, fitter.query)
+        """The queue's next row, as far as is known now."""
+        return self._fronts[queue_id].peek()
 
     def _head(self, queue_id: int, candidate: Candidate) -> Head:
         row, node = self._backlog.rows[candidate.key[4]], self._world.quota.queues[queue_id]

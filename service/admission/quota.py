@@ -12,11 +12,13 @@ from service.domain.resources import CPUS, MEMORY
 
 
 class Exceeded(NamedTuple):
-    """A resource of which a queue may not take as much as one unit needs, and what bounds it there."""
+    """A resource of which a queue may not take as much as one unit needs, and what bounds it there. `of`:
+    the cohort whose members have equally little left; None if it is the queue's own amount."""
 
     resource: str
     code: Code
     cohort_id: int | None
+    of: int | None
 
 
 class QuotaBook:
@@ -24,13 +26,17 @@ class QuotaBook:
 
     def __init__(self, tree: QuotaTree) -> None:
         self.tree = tree
+        self._revisions = tree.revisions()
         self._charged: list[tuple[int, Mapping[str, int]]] = []
-        #: Answers that hold until anything is charged again.
-        self._rooms: dict[int, dict[str, Room | None]] = {}
+        #: By queue, with the revision of its tree.
+        self._rooms: dict[int, tuple[int, dict[str, Room | None]]] = {}
 
     def room(self, queue_id: int, resource: str) -> Room | None:
         """How much more the queue may take and what bounds it, None for no bound."""
-        rooms = self._rooms.setdefault(queue_id, {})
+        revision, known = self.tree.queues[queue_id].root.revision, self._rooms.get(queue_id)
+        if known is None or known[0] != revision:
+            known = self._rooms[queue_id] = revision, {}
+        rooms = known[1]
         if resource not in rooms:
             rooms[resource] = self.tree.room(queue_id, resource)
         return rooms[resource]
@@ -42,13 +48,12 @@ class QuotaBook:
     def charge(self, queue_id: int, usage: Mapping[str, int]) -> None:
         self.tree.charge(queue_id, usage)
         self._charged.append((queue_id, usage))
-        self._rooms.clear()
 
     def give_back(self) -> None:
-        """The tree is as it was."""
+        """The tree is as it was, also by its revisions."""
         while self._charged:
             self.tree.refund(*self._charged.pop())
-        self._rooms.clear()
+        self.tree.restore(self._revisions)
 
     def caps(self, queue_id: int, query: ShapeQuery, *, is_within: bool = False) -> dict[str, int]:
         """GPUs by model that the queue may still take, for models that its quota bounds; `is_within`: of
@@ -60,23 +65,27 @@ class QuotaBook:
                 rooms[model] = own if room is None else min(own, room)
         return {model: room for model, room in rooms.items() if room is not None}
 
+    def has_room(self, queue_id: int, query: ShapeQuery) -> bool:
+        """Whether there is quota for one unit, on some of the models that it could take."""
+        for resource, need in query.most.items():
+            room = self.room(queue_id, resource)
+            if room is not None and need > room.amount:
+                return not self.exceeded(queue_id, query)
+        return True
+
     def exceeded(self, queue_id: int, query: ShapeQuery) -> tuple[str, ...]:
         """Resources for which one unit is too much, whichever model it takes. Empty: the quota
         has room for it, though perhaps not on the models that are free."""
-        rooms = {resource: self.headroom(queue_id, resource) for resource in query.most}
-        short = [
-            resource for resource, room in rooms.items() if room is not None and query.most[resource] > room
-        ]
-        if not short:
-            return ()
-        found = [resource for resource in short if resource in (CPUS, MEMORY)]
-        found.extend(exceeded_models(query, self.caps(queue_id, query)))
-        return tuple(found)
+        return short_of(query, {resource: self.headroom(queue_id, resource) for resource in query.most})
 
     def bounds(self, queue_id: int, resources: Iterable[str]) -> tuple[Exceeded, ...]:
         """What bounds the queue in each of these resources."""
         rooms = ((resource, self.room(queue_id, resource)) for resource in resources)
-        return tuple(Exceeded(resource, room.code, room.cohort_id) for resource, room in rooms if room)
+        return tuple(
+            Exceeded(resource, room.code, room.cohort_id, room.of)
+            for resource, room in rooms
+            if room is not None
+        )
 
     def exceeded_with(self, queue_id: int, query: ShapeQuery) -> tuple[Exceeded, ...]:
         """As `exceeded`, with what bounds each."""
@@ -120,6 +129,21 @@ def never_within(tree: QuotaTree, queue_id: int, query: ShapeQuery) -> tuple[str
     models = exceeded_models(query, ceilings(tree, queue_id, query))
     sure = [resource for resource in short if resource in (CPUS, MEMORY) or resource in models]
     return tuple(sure or short)
+
+
+def short_of(query: ShapeQuery, rooms: Mapping[str, int | None]) -> tuple[str, ...]:
+    """Resources of which one unit takes more than there is room for, whichever model it takes; None for no
+    bound."""
+    short = [
+        resource
+        for resource, need in query.most.items()
+        if (room := rooms.get(resource)) is not None and need > room
+    ]
+    if not short:
+        return ()
+    found = [resource for resource in short if resource in (CPUS, MEMORY)]
+    caps = {model: room for model in query.models if (room := rooms.get(model)) is not None}
+    return (*found, *exceeded_models(query, caps))
 
 
 def exceeded_models(query: ShapeQuery, caps: Mapping[str, int]) -> tuple[str, ...]:

@@ -36,9 +36,16 @@ class QuotaNode:
     subtree: Amounts = field(default_factory=dict)
     guaranteed: Amounts = field(default_factory=dict)
     held: Amounts = field(default_factory=dict)
-    #: Of a root: counts the changes of what is held in its tree.
-    revision: int = 0
     usage: Amounts = field(default_factory=dict)
+    #: The most that one of its children keeps to itself; and which of CPUs and memory all of its queues count.
+    kept_below: Amounts = field(default_factory=dict)
+    counted_below: frozenset[str] = frozenset({CPUS, MEMORY})
+    root: QuotaNode = field(init=False)
+    #: Stands for what is held in it: another one whenever that has changed.
+    revision: int = 0
+
+    def __post_init__(self) -> None:
+        self.root = self if self.parent is None else self.parent.root
 
     def counts(self, resource: str) -> bool:
         """Whether what is held of the resource is counted against a quota: flavors always."""
@@ -109,6 +116,8 @@ def _node(
     )
     if parent is not None:
         parent.children.append(node)
+        if is_queue:
+            parent.counted_below &= node.counted
     return node
 
 
@@ -127,6 +136,8 @@ def _pass_up(node: QuotaNode) -> None:
         lent = [(resource, amount - kept.get(resource, 0)) for resource, amount in node.subtree.items()]
         _add(node.parent.subtree, lent)
         _add(node.parent.total, node.total.items())
+        for resource, amount in kept.items():
+            node.parent.kept_below[resource] = max(amount, node.parent.kept_below.get(resource, 0))
 
 
 def _add(to: Amounts, amounts: Iterable[tuple[str, int]]) -> None:

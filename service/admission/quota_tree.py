@@ -12,8 +12,9 @@ is charged with what they take above what they keep to themselves:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from math import inf
 from typing import NamedTuple
 
 from service.admission import shares
@@ -29,12 +30,22 @@ Usage = dict[int, dict[str, int]]
 class Room(NamedTuple):
     """How much more a queue may take of a resource, and what bounds it: its quota or hard limit
     (QuotaExceeded), a borrowing limit, or what is left to lend. `cohort_id`: whose borrowing limit, or
-    where nothing is left; None: the queue's own. `limit` is the most that may be held there."""
+    where nothing is left; None: the queue's own. `limit` is the most that may be held there. `of`: the cohort
+    whose members have just as much left, all of them; None if it is the queue's own amount."""
 
     amount: int
     code: Code
     cohort_id: int | None
     limit: int
+    of: int | None = None
+
+
+class Reach(NamedTuple):
+    """How much more a queue may take follows from what its cohort has left: `own` more than that, of which it
+    may use up to `most`."""
+
+    own: int
+    most: float
 
 
 class QuotaTree:
@@ -52,6 +63,11 @@ class QuotaTree:
         if capacity is not None:
             self.capacity = capacity
         self.queues, self.cohorts = build_nodes(configuration)
+        self._nodes = (*self.queues.values(), *self.cohorts.values())
+        self._charges = 0
+        #: What the members of a cohort have left, with the revision of its root.
+        self._rooms: dict[tuple[int, str], tuple[int, Room]] = {}
+        self._shares: dict[QuotaNode, tuple[int, float]] = {}
         for queue_id, usage in used.items():
             self.charge(queue_id, usage)
 
@@ -67,17 +83,32 @@ class QuotaTree:
     def charge(self, queue_id: int, usage: Mapping[str, int]) -> None:
         """The queue holds so much more. Of a queue that the configuration does not know: nothing."""
         node = self.queues.get(queue_id)
-        for resource, amount in usage.items() if node is not None else ():
-            if node is not None and amount:
+        if node is None:
+            return
+        self._charges += 1
+        for resource, amount in usage.items():
+            if amount:
                 _add(node, resource, amount)
+        for each in node.path():
+            each.revision = self._charges
 
     def refund(self, queue_id: int, usage: Mapping[str, int]) -> None:
         self.charge(queue_id, {resource: -amount for resource, amount in usage.items()})
 
     def revision(self, queue_id: int) -> int | None:
-        """Moves whenever what is left for the queue may have changed; None for a queue that is not there."""
+        """Another one whenever what is left for the queue may have changed; None for a queue that is not
+        there."""
         node = self.queues.get(queue_id)
-        return None if node is None else _root(node).revision
+        return None if node is None else node.root.revision
+
+    def revisions(self) -> Sequence[int]:
+        """For `restore`."""
+        return [node.revision for node in self._nodes]
+
+    def restore(self, revisions: Sequence[int]) -> None:
+        """All is held again that was held then: what was found out then holds again."""
+        for node, revision in zip(self._nodes, revisions, strict=True):
+            node.revision = revision
 
     def held(self, queue_id: int, resource: str) -> int:
         node = self.queues.get(queue_id)
@@ -92,16 +123,36 @@ class QuotaTree:
     def room(self, queue_id: int, resource: str) -> Room | None:
         """As `available`, with what bounds it: the tightest, and its own before that of others."""
         node = self.queues[queue_id]
-        rooms: list[Room] = []
-        limit = (node.quota.limit or {}).get(resource)
+        room = self._room(node, resource) if node.has_quota and node.counts(resource) else None
+        limit = None if node.quota.limit is None else node.quota.limit.get(resource)
         if limit is not None:
-            rooms.append(Room(limit - node.held.get(resource, 0), Code.QUOTA_EXCEEDED, None, limit))
-        if node.has_quota and node.counts(resource):
-            rooms.append(_room(node, resource))
-        if not rooms:
+            left = limit - node.held.get(resource, 0)
+            if room is None or left <= room.amount:
+                room = Room(left, Code.QUOTA_EXCEEDED, None, limit)
+        return room if room is None or room.amount >= 0 else room._replace(amount=0)
+
+    def room_in(self, cohort: QuotaNode, resource: str) -> Room:
+        """How much more the members of the cohort may take together, of what they do not keep to themselves;
+        less than nothing where too much is held."""
+        key, revision = (cohort.id, resource), cohort.root.revision
+        known = self._rooms.get(key)
+        if known is None or known[0] != revision:
+            room = self._room(cohort, resource)._replace(of=cohort.id)
+            known = self._rooms[key] = revision, room
+        return known[1]
+
+    def reach(self, queue_id: int, resource: str) -> Reach | None:
+        """None if the queue's cohort does not bound it."""
+        node = self.queues[queue_id]
+        if node.parent is None or not node.counts(resource):
             return None
-        room = min(rooms, key=lambda room: room.amount)
-        return room if room.amount >= 0 else room._replace(amount=0)
+        own, most = max(0, node.guaranteed.get(resource, 0) - node.usage.get(resource, 0)), inf
+        if resource in node.quota.borrowing:
+            most = _most_borrowed(node, resource)
+        limit = None if node.quota.limit is None else node.quota.limit.get(resource)
+        if limit is not None:
+            most = min(most, limit - node.held.get(resource, 0) - own)
+        return Reach(own, most)
 
     def ceiling(self, queue_id: int, resource: str) -> int | None:
         """The most that the queue could ever hold if nobody else held anything, None for no bound."""
@@ -135,7 +186,28 @@ class QuotaTree:
 
     def share(self, queue_id: int) -> float:
         """Weighted dominant share among what has the same parent; infinite for weight 0."""
-        return shares.share_of(self.queues[queue_id], self.capacity)
+        return self.share_of(self.queues[queue_id])
+
+    def share_of(self, node: QuotaNode) -> float:
+        known = self._shares.get(node)
+        if known is None or known[0] != node.revision:
+            known = self._shares[node] = node.revision, shares.share_of(node, self.capacity)
+        return known[1]
+
+    def _room(self, node: QuotaNode, resource: str) -> Room:
+        subtree, usage = node.subtree.get(resource, 0), node.usage.get(resource, 0)
+        if node.parent is None:
+            code = Code.QUOTA_EXCEEDED if node.is_queue else Code.LENDING_LIMIT
+            return Room(subtree - usage, code, None if node.is_queue else node.id, subtree)
+        room = self.room_in(node.parent, resource)
+        borrowing = node.quota.borrowing.get(resource)
+        if borrowing is not None:
+            most = _most_borrowed(node, resource)
+            if most <= room.amount:
+                cohort_id = None if node.is_queue else node.id
+                room = Room(most, Code.BORROWING_LIMIT, cohort_id, subtree + borrowing)
+        own = node.guaranteed.get(resource, 0) - usage
+        return room._replace(amount=own + room.amount, of=None) if own > 0 else room
 
     def ranks(self) -> dict[int, int]:
         """Queue to its number in the order of shares, 1 for the first: down the tree, whatever waits."""
@@ -146,14 +218,11 @@ class QuotaTree:
     def shares(self, claimant: int, victim: int) -> Shares:
         """Shares of two queues where they part: of the nodes above them that have the same parent."""
         one, other = shares.where_they_part(self.queues[claimant], self.queues[victim])
-        return Shares(
-            claimant=shares.share_of(one, self.capacity), victim=shares.share_of(other, self.capacity)
-        )
+        return Shares(claimant=self.share_of(one), victim=self.share_of(other))
 
 
 def _add(node: QuotaNode, resource: str, amount: int) -> None:
     """Charge a queue, or refund it if the amount is negative, and all above it."""
-    _root(node).revision += 1
     if not node.counts(resource):
         node.held[resource] = node.held.get(resource, 0) + amount
         return
@@ -165,26 +234,11 @@ def _add(node: QuotaNode, resource: str, amount: int) -> None:
         taken = each.borrowed(resource) - before
 
 
-def _root(node: QuotaNode) -> QuotaNode:
-    while node.parent is not None:
-        node = node.parent
-    return node
-
-
-def _room(node: QuotaNode, resource: str) -> Room:
-    subtree, usage = node.subtree.get(resource, 0), node.usage.get(resource, 0)
-    if node.parent is None:
-        code = Code.QUOTA_EXCEEDED if node.is_queue else Code.LENDING_LIMIT
-        return Room(subtree - usage, code, None if node.is_queue else node.id, subtree)
-    room, guaranteed = _room(node.parent, resource), node.guaranteed.get(resource, 0)
-    borrowing = node.quota.borrowing.get(resource)
-    if borrowing is not None:
-        most = subtree - guaranteed - max(0, usage - guaranteed) + borrowing
-        if most <= room.amount:
-            cohort_id = None if node.is_queue else node.id
-            room = Room(most, Code.BORROWING_LIMIT, cohort_id, subtree + borrowing)
-    own = max(0, guaranteed - usage)
-    return room._replace(amount=own + room.amount) if own else room
+def _most_borrowed(node: QuotaNode, resource: str) -> int:
+    """How much of what its parent has left it may take, with what it lent to others."""
+    subtree, guaranteed = node.subtree.get(resource, 0), node.guaranteed.get(resource, 0)
+    borrowed = max(0, node.usage.get(resource, 0) - guaranteed)
+    return subtree - guaranteed - borrowed + node.quota.borrowing[resource]
 
 
 def _potential(node: QuotaNode, resource: str) -> int:

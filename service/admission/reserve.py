@@ -4,7 +4,7 @@ counts on them."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from itertools import chain
@@ -17,11 +17,11 @@ from service.admission.fit import Fitter
 from service.admission.front import Onlooker
 from service.admission.guard import find_expired
 from service.admission.guard_line import waits_since
+from service.admission.openings import Openings
 from service.admission.policy import Policy
 from service.admission.precedence import Precedence
 from service.admission.preempt import Preemptor
 from service.admission.query import NO_MODEL, ShapeQuery
-from service.admission.quota import QuotaBook
 from service.admission.resident import World
 from service.admission.world import PendingUnit
 from service.domain.claim import Claim, ClaimCause
@@ -58,7 +58,7 @@ class Reserver:
         now: datetime,
         *,
         policy: Policy,
-        quota: QuotaBook,
+        openings: Openings,
         fitter: Fitter,
         claims: ClaimBook,
         ends: Ends,
@@ -69,7 +69,7 @@ class Reserver:
         self._depth = policy.reserve_depth
         self._guard_seconds = policy.guard_seconds
         self._reclaim_delay_seconds = policy.reclaim_delay_seconds
-        self._quota = quota
+        self._openings = openings
         self._fitter = fitter
         self._claims = claims
         self._ends = ends
@@ -101,7 +101,9 @@ class Reserver:
 
     def _may_overtake_any(self, queue_id: int) -> bool:
         line = self._world.backlog.lines.get(queue_id)
-        if self._depth == 0 or line is None or queue_id not in self._world.quota.queues:
+        if self._depth == 0 or line is None or not len(self._claims):
+            return False
+        if queue_id not in self._world.quota.queues:
             return False
         best = -line.keys[0][0]
         claimants = (self._world.pending[claim.unit_id] for claim in self._heads_near(queue_id))
@@ -115,7 +117,8 @@ class Reserver:
 
     def _may_date_any_of(self, queue_id: int) -> bool:
         """Whether any flavor that its classes could take has a slot."""
-        if self._depth == 0 or queue_id not in self._world.quota.queues or not self._within_quota(queue_id):
+        is_known = queue_id in self._world.quota.queues
+        if self._depth == 0 or not is_known or not self._openings.has_quota(queue_id):
             return False
         if queue_id not in self._flavors:
             revision = self._world.backlog.class_revisions.get(queue_id, 0)
@@ -129,16 +132,12 @@ class Reserver:
         root = self._root(queue_id)
         return any(self._is_open((*root, flavor)) for flavor in self._flavors[queue_id])
 
-    def _within_quota(self, queue_id: int) -> Collection[int]:
-        """Shapes for which the queue has quota left: they may lack places alone."""
-        world, fitter = self._world, self._fitter
-        return world.memory.gates.fresh(queue_id, world.backlog, fitter.quota, fitter.query).open
-
     def _wants_date(self, class_id: ClassId) -> bool:
         queue_id, shape_id = class_id
-        if self._depth == 0 or class_id in self._undated or shape_id not in self._within_quota(queue_id):
+        if self._depth == 0 or class_id in self._undated:
             return False
-        if not self._has_slot(queue_id, self._fitter.query(shape_id)):
+        query = self._fitter.query(shape_id)
+        if not self._has_slot(queue_id, query) or not self._fitter.quota.has_room(queue_id, query):
             return False
         return self._world.memory.undated.get(class_id) != self._stamp()
 

@@ -42,20 +42,26 @@ class Rank(NamedTuple):
 
 
 class _Seat:
-    """A queue, a cohort or (without a node) the root of all. `order`: the ranks of its children that have
-    a row to offer, and `children` whose they are. `runner`: the best row below it."""
+    """A queue, a cohort or (without a node) the root of all. `below`: those of its children that were ever
+    looked at; `order`: the ranks of those that have a row to offer, and `children` whose they are. `runner`:
+    the best row below it."""
 
-    __slots__ = ("children", "extra", "node", "order", "parent", "query", "rank", "runner")
+    __slots__ = ("below", "children", "extra", "node", "order", "parent", "query", "rank", "runner")
 
     def __init__(self, node: QuotaNode | None, parent: _Seat | None) -> None:
         self.node = node
         self.parent = parent
         self.extra: dict[str, float] = {}
+        self.below: list[_Seat] = []
         self.order: list[Rank] = []
         self.children: dict[Key, _Seat] = {}
         self.rank: Rank | None = None
         self.runner: Runner | None = None
         self.query: ShapeQuery | None = None
+
+    def take_best(self) -> None:
+        best = self.children[self.order[0].key] if self.order else None
+        self.runner, self.query = (best.runner, best.query) if best is not None else (None, None)
 
 
 class Tournament:
@@ -71,14 +77,20 @@ class Tournament:
             for each in node.path() if node is not None else ():
                 self._add_extra(self._seat(each), amounts)
 
+    def start(self, runners: Mapping[int, Runner]) -> None:
+        """The first rows of these queues, by queue; of others there are none."""
+        for queue_id, runner in runners.items():
+            seat = self._seat(self._tree.queues[queue_id])
+            seat.runner, seat.query = runner, self._query_of(runner)
+        self._settle(self._root)
+
     def enter(self, queue_id: int, runner: Runner | None) -> None:
         """The queue's next row is this one, or it has none; what the queue holds may have changed."""
         seat = self._seat(self._tree.queues[queue_id])
         seat.runner, seat.query = runner, None if runner is None else self._query_of(runner)
         while (parent := seat.parent) is not None:
             self._place(seat, parent)
-            best = parent.children[parent.order[0].key] if parent.order else None
-            parent.runner, parent.query = (best.runner, best.query) if best is not None else (None, None)
+            parent.take_best()
             seat = parent
 
     def first(self) -> int | None:
@@ -119,6 +131,17 @@ class Tournament:
         rank = self._rank(seat, taken)
         return rank is not None and rank < seat.parent.order[1]
 
+    def _settle(self, seat: _Seat) -> None:
+        """Rank all that is below the seat, from the queues up."""
+        for child in seat.below:
+            if child.below:
+                self._settle(child)
+            child.rank = self._rank(child)
+        if seat.below:
+            seat.children = {child.rank.key: child for child in seat.below if child.rank is not None}
+            seat.order = sorted(child.rank for child in seat.children.values() if child.rank is not None)
+            seat.take_best()
+
     def _place(self, seat: _Seat, parent: _Seat) -> None:
         if seat.rank is not None:
             del parent.order[bisect_left(parent.order, seat.rank)]
@@ -138,13 +161,15 @@ class Tournament:
             used = {r: extra.get(r, 0.0) + taken * query.most.get(r, 0) for r in {*extra, *query.most}}
             extra = used
         borrows = (node.is_queue and runner.may_borrow) or must_borrow(node, query, taken)
-        return Rank(borrows, share_of(node, self._tree.capacity, extra), runner.key)
+        share = share_of(node, self._tree.capacity, extra) if extra else self._tree.share_of(node)
+        return Rank(borrows, share, runner.key)
 
     def _seat(self, node: QuotaNode) -> _Seat:
         seat = self._seats.get(node)
         if seat is None:
             parent = self._root if node.parent is None else self._seat(node.parent)
             seat = self._seats[node] = _Seat(node, parent)
+            parent.below.append(seat)
         return seat
 
     def _add_extra(self, seat: _Seat, amounts: Mapping[str, float]) -> None:
@@ -157,13 +182,21 @@ def must_borrow(node: QuotaNode, query: ShapeQuery, taken: int = 0) -> bool:
     models it takes. A root borrows from nobody."""
     if node.parent is None:
         return False
-    rooms = {
-        resource: node.subtree.get(resource, 0) - node.usage.get(resource, 0) - taken * need
+    short = [
+        resource
         for resource, need in query.most.items()
-        if need and node.counts(resource)
-    }
-    short = [resource for resource, room in rooms.items() if query.most[resource] > room]
+        if need and node.counts(resource) and need > _own_room(node, resource) - taken * need
+    ]
     if not short or any(resource not in query.models for resource in short):
         return bool(short)
-    caps = {model: max(0, rooms[model]) for model in query.models if model in rooms}
+    needs = {model: query.most[model] for model in query.models}
+    caps = {
+        model: max(0, _own_room(node, model) - taken * need)
+        for model, need in needs.items()
+        if need and node.counts(model)
+    }
     return bool(exceeded_models(query, caps))
+
+
+def _own_room(node: QuotaNode, resource: str) -> int:
+    return node.subtree.get(resource, 0) - node.usage.get(resource, 0)
