@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from math import inf
@@ -52,7 +52,7 @@ class Candidates:
         self._surpluses: dict[int, tuple[Candidate, ...]] = {}
         self._spared: dict[int, frozenset[int]] = {}
         self._lowest: dict[int, float] = {}
-        self._by_root: dict[int, list[int]] | None = None
+        self._by_root = world.quota.borrowers()
         self._held: dict[tuple[int, float], Source] = {}
 
     def forget(self, units: Iterable[RunningUnit]) -> None:
@@ -92,7 +92,7 @@ class Candidates:
         known = self._held.get((queue_id, below))
         if known is None:
             known = self._held[queue_id, below] = Source()
-            for unit in self._world.running_in[queue_id].values():
+            for unit in self._world.running_in.get(queue_id, {}).values():
                 if self._is_open(unit) and unit.priority < below:
                     known.add(unit, self._world.holders.taken[unit.id])
         return known
@@ -128,7 +128,7 @@ class Candidates:
         return [
             candidate
             for source in self._sources(claimant.queue, claimant.row.priority)
-            for unit in self._world.running_in[source].values()
+            for unit in self._world.running_in.get(source, {}).values()
             if self._is_open(unit)
             for candidate in (() if is_whole else self._surplus(unit)) or (self._candidate(unit),)
             if any(candidate.unit.usage.get(resource) for resource in short) or _is_on(candidate, fields)
@@ -150,18 +150,10 @@ class Candidates:
             if other_id != queue.id and (not is_by_priority or self._lowest_in(other_id) < priority):
                 yield other_id
 
-    def _borrowers(self, queue_id: int) -> tuple[int, ...]:
-        """Of its tree; nobody becomes one during a cycle but by what the cycle itself admits."""
-        tree = self._world.quota
-        (*_, root) = tree.queues[queue_id].path()
-        if self._by_root is None:
-            self._by_root = {}
-            for other_id, used in sorted(self._world.used.items()):
-                if other_id in tree.queues and any(tree.excess(other_id, resource) for resource in used):
-                    (*_, above) = tree.queues[other_id].path()
-                    if not above.is_queue:
-                        self._by_root.setdefault(above.id, []).append(other_id)
-        return tuple(self._by_root.get(root.id, ()))
+    def _borrowers(self, queue_id: int) -> Sequence[int]:
+        """Of its tree, when the cycle began: whom the cycle itself lets borrow gives nothing back in it."""
+        root = self._world.quota.queues[queue_id].root
+        return () if root.is_queue else self._by_root.get(root.id, ())
 
     def _lowest_in(self, queue_id: int) -> float:
         """The lowest priority of what runs in the queue and may be preempted."""

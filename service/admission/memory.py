@@ -86,6 +86,8 @@ class Memory:
         self.halted: dict[int, HaltedMemo] = {}
         #: Which flavors the classes of a queue could take, and how often these had changed then.
         self.flavors: dict[int, tuple[int, frozenset[str]]] = {}
+        #: What everybody needs who waits in a queue, with its revision of classes.
+        self.least_needs: dict[int, tuple[int, Mapping[str, int]]] = {}
         #: Classes of which no claim can be dated, and on what that rests.
         self.undated: dict[ClassId, tuple[int, int]] = {}
         #: Queues of which no class's verdict is sure, whatever is told of its shape and of quota.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from datetime import datetime
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ from service.admission.front import Candidate, ClassFront, Front, LineFront, Onl
 from service.admission.line import Key
 from service.admission.openings import Openings
 from service.admission.resident import World
-from service.admission.tournament import Extra, Tournament, must_borrow
+from service.admission.tournament import Extra, Guess, Tournament, must_borrow
 from service.admission.world import PendingUnit, Queue
 from service.domain.queue import Order
 
@@ -56,34 +56,37 @@ class Heads:
         self._openings = openings
         self._without = without
         self._onlooker = onlooker
-        self._tournament = Tournament(world.quota, lambda runner: fitter.query(runner.key[5]), extra or {})
-        self._fronts: dict[int, Front] = {}
-        #: The queue whose next row has not been entered yet.
+        self._tournament = Tournament(
+            world.quota,
+            next_of=self._next,
+            query_of=lambda runner: fitter.query(runner.key[5]),
+            extra=extra or {},
+        )
+        #: None: nothing more of the queue is considered.
+        self._fronts: dict[int, Front | None] = {}
+        #: The queue whose turn it was, and that has not been asked again yet.
         self._moved: int | None = None
-        for queue_id in sorted(world.backlog.shapes_in):
-            queue = world.configuration.queues.get(queue_id)
-            if queue is not None and is_open(queue) and self._may_have_heads(queue):
-                self._open(queue)
-        rows = {queue_id: self._next(queue_id) for queue_id in self._fronts}
-        self._tournament.start({queue_id: row for queue_id, row in rows.items() if row is not None})
+        queues = world.configuration.queues
+        self._tournament.start(
+            {
+                queue_id: Guess(heads[0], self._least_needs(queue_id))
+                for queue_id, heads in world.backlog.heads_in.items()
+                if is_open(queues.get(queue_id)) and self._may_have_heads(queues[queue_id])
+            }
+        )
 
     def pop(self) -> Head | None:
         """The next row to consider. What becomes of it is told by `go_on` or `push_next`; else it, and its
         class with it, is blocked."""
-        while True:
-            if self._moved is not None:
-                self._tournament.enter(self._moved, self._next(self._moved))
-            queue_id = self._moved = self._tournament.first()
-            if queue_id is None:
-                return None
-            # What was taken since the row was entered may have left nothing for it.
-            if self._next(queue_id) == self._tournament.runner:
-                return self._head(queue_id, self._fronts[queue_id].pop())
+        if self._moved is not None:
+            self._tournament.move(self._moved)
+        queue_id = self._moved = self._tournament.first()
+        return None if queue_id is None else self._head(queue_id, self._front(queue_id).pop())
 
     def go_on(self, head: Head, *, placed: int, left: int) -> bool:
         """The row was tried: so many of its members were placed and so many still wait. False if it is
         blocked, and its class with it."""
-        front, candidate = self._fronts[head.class_id[0]], Candidate(head.key, head.class_id, head.position)
+        front, candidate = self._front(head.class_id[0]), Candidate(head.key, head.class_id, head.position)
         if not left:
             front.push_next(candidate)
         elif placed == head.most:
@@ -98,17 +101,15 @@ class Heads:
         """The next row of its class that takes part and is wanted is considered, whatever became of this
         one."""
         candidate = Candidate(head.key, head.class_id, head.position)
-        self._fronts[head.class_id[0]].push_next(candidate, lambda key: wanted(self._backlog.rows[key[4]]))
+        self._front(head.class_id[0]).push_next(candidate, lambda key: wanted(self._backlog.rows[key[4]]))
 
     def push_next(self, head: Head) -> None:
         """The next row of its class that takes part is considered, whatever became of this one."""
-        self._fronts[head.class_id[0]].push_next(Candidate(head.key, head.class_id, head.position))
+        self._front(head.class_id[0]).push_next(Candidate(head.key, head.class_id, head.position))
 
     def close(self, queue_id: int) -> None:
         """Nothing more of this queue is considered."""
-        del self._fronts[queue_id]
-        self._tournament.enter(queue_id, None)
-        self._moved = None
+        self._fronts[queue_id] = None
 
     def _may_have_heads(self, queue: Queue) -> bool:
         """Most queues have nobody for whom there is anything, and are not looked at any closer."""
@@ -116,26 +117,42 @@ class Heads:
             return True
         return self._onlooker is not None and self._onlooker.wants_any_of(queue.id)
 
-    def _open(self, queue: Queue) -> None:
-        if queue.order is Order.STRICT:
-            self._fronts[queue.id] = LineFront(self._backlog, queue.id, takes_part=self._takes_part)
-            return
-        fitter, fitting = self._fitter, self._openings.fitting(queue.id)
-        self._fronts[queue.id] = ClassFront(
-            self._backlog,
-            queue.id,
-            fits=lambda shape_id: (
-                shape_id in fitting
-                and shape_id not in fitter.misses
-                and fitter.quota.has_room(queue.id, fitter.query(shape_id))
-            ),
-            takes_part=self._takes_part,
-            onlooker=self._onlooker,
-        )
+    def _least_needs(self, queue_id: int) -> Mapping[str, int]:
+        """What everybody needs who waits in the queue."""
+        revision = self._backlog.class_revisions[queue_id]
+        known = self._world.memory.least_needs.get(queue_id)
+        if known is None or known[0] != revision:
+            mosts = [self._fitter.query(shape_id).most for shape_id in self._backlog.shapes_in[queue_id]]
+            needs = {name: min(most.get(name, 0) for most in mosts) for name in mosts[0]}
+            needs = {name: need for name, need in needs.items() if need}
+            known = self._world.memory.least_needs[queue_id] = revision, needs
+        return known[1]
 
     def _next(self, queue_id: int) -> Candidate | None:
         """The queue's next row, as far as is known now."""
-        return self._fronts[queue_id].peek()
+        if queue_id not in self._fronts:
+            queue = self._world.configuration.queues[queue_id]
+            if not self._may_have_heads(queue):
+                return None
+            self._fronts[queue_id] = self._open(queue)
+        front = self._fronts[queue_id]
+        return None if front is None else front.peek()
+
+    def _front(self, queue_id: int) -> Front:
+        front = self._fronts[queue_id]
+        assert front is not None
+        return front
+
+    def _open(self, queue: Queue) -> Front:
+        if queue.order is Order.STRICT:
+            return LineFront(self._backlog, queue.id, takes_part=self._takes_part)
+        return ClassFront(
+            self._backlog,
+            queue.id,
+            fits=lambda shape_id: self._openings.fits(queue.id, shape_id),
+            takes_part=self._takes_part,
+            onlooker=self._onlooker,
+        )
 
     def _head(self, queue_id: int, candidate: Candidate) -> Head:
         row, node = self._backlog.rows[candidate.key[4]], self._world.quota.queues[queue_id]

@@ -37,7 +37,7 @@ class QuotaNode:
     guaranteed: Amounts = field(default_factory=dict)
     held: Amounts = field(default_factory=dict)
     usage: Amounts = field(default_factory=dict)
-    #: The most that one of its children keeps to itself; and which of CPUs and memory all of its queues count.
+    #: The most that one of its children keeps to itself; which of CPUs and memory all of its queues count.
     kept_below: Amounts = field(default_factory=dict)
     counted_below: frozenset[str] = frozenset({CPUS, MEMORY})
     root: QuotaNode = field(init=False)

@@ -68,6 +68,7 @@ class QuotaTree:
         #: What the members of a cohort have left, with the revision of its root.
         self._rooms: dict[tuple[int, str], tuple[int, Room]] = {}
         self._shares: dict[QuotaNode, tuple[int, float]] = {}
+        self._are_above: dict[int, tuple[int, bool]] = {}
         for queue_id, usage in used.items():
             self.charge(queue_id, usage)
 
@@ -183,6 +184,18 @@ class QuotaTree:
         if not node.has_quota or not node.counts(resource):
             return 0
         return max(0, node.held.get(resource, 0) - node.nominal.get(resource, 0))
+
+    def borrowers(self) -> Mapping[int, Sequence[int]]:
+        """By root cohort, the queues of its tree that hold more than their own nominal quota of something."""
+        found: dict[int, list[int]] = {}
+        for queue_id, node in self.queues.items():
+            known = self._are_above.get(queue_id)
+            if known is None or known[0] != node.revision:
+                is_above = any(self.excess(queue_id, resource) for resource in node.held)
+                known = self._are_above[queue_id] = node.revision, is_above
+            if known[1] and not node.root.is_queue:
+                found.setdefault(node.root.id, []).append(queue_id)
+        return found
 
     def share(self, queue_id: int) -> float:
         """Weighted dominant share among what has the same parent; infinite for weight 0."""

@@ -3,12 +3,15 @@
 Of the children of a cohort, those go first whose next row stays within what they have of their own; among
 these, and among those that must borrow, the one with the lowest share; among equals the one whose next row
 is best by priority and age. Nothing here knows a name.
+
+What the next row of a queue is, is asked only when its turn may have come. Till then it stands where the
+best row would that it could have: whoever stands first and is what it seemed to be is first.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Callable, Mapping
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
 from service.admission.line import Key
@@ -20,7 +23,6 @@ from service.admission.shares import share_of
 
 #: What counts besides what is held now, by queue and resource: decayed usage.
 Extra = Mapping[int, Mapping[str, float]]
-_NOTHING: Mapping[str, float] = {}
 
 
 class Runner(Protocol):
@@ -33,6 +35,14 @@ class Runner(Protocol):
     def may_borrow(self) -> bool: ...
 
 
+class Guess(NamedTuple):
+    """What is known of a queue's next row before it is asked for: it is not before `key`, and needs at least
+    so much of each resource."""
+
+    key: Key
+    needs: Mapping[str, int]
+
+
 class Rank(NamedTuple):
     """Lowest first. Keys are unique."""
 
@@ -42,33 +52,45 @@ class Rank(NamedTuple):
 
 
 class _Seat:
-    """A queue, a cohort or (without a node) the root of all. `below`: those of its children that were ever
-    looked at; `order`: the ranks of those that have a row to offer, and `children` whose they are. `runner`:
-    the best row below it."""
+    """A queue, a cohort or (without a node) the root of all. `order`: the ranks of its children that may have
+    a row to offer, none of them higher than it is, and `children` whose they are. `runner`: of a queue, its
+    next row when it was last asked. `least`: of a cohort, no row below it comes before this key."""
 
-    __slots__ = ("below", "children", "extra", "node", "order", "parent", "query", "rank", "runner")
+    __slots__ = ("children", "extra", "least", "node", "order", "parent", "query", "rank", "runner")
 
     def __init__(self, node: QuotaNode | None, parent: _Seat | None) -> None:
         self.node = node
         self.parent = parent
         self.extra: dict[str, float] = {}
-        self.below: list[_Seat] = []
         self.order: list[Rank] = []
         self.children: dict[Key, _Seat] = {}
         self.rank: Rank | None = None
+        self.least: Key | None = None
         self.runner: Runner | None = None
         self.query: ShapeQuery | None = None
 
-    def take_best(self) -> None:
-        best = self.children[self.order[0].key] if self.order else None
-        self.runner, self.query = (best.runner, best.query) if best is not None else (None, None)
+    def above(self) -> Iterator[_Seat]:
+        """Itself and all above it but the root."""
+        seat = self
+        while seat.parent is not None:
+            yield seat
+            seat = seat.parent
 
 
 class Tournament:
-    """`query_of` says what a row asks for."""
+    """`next_of` gives the next row of a queue; within a cycle a later one is never better. `query_of` says
+    what a row asks for."""
 
-    def __init__(self, tree: QuotaTree, query_of: Callable[[Runner], ShapeQuery], extra: Extra) -> None:
+    def __init__(
+        self,
+        tree: QuotaTree,
+        *,
+        next_of: Callable[[int], Runner | None],
+        query_of: Callable[[Runner], ShapeQuery],
+        extra: Extra,
+    ) -> None:
         self._tree = tree
+        self._next_of = next_of
         self._query_of = query_of
         self._root = _Seat(None, None)
         self._seats: dict[QuotaNode, _Seat] = {}
@@ -77,104 +99,142 @@ class Tournament:
             for each in node.path() if node is not None else ():
                 self._add_extra(self._seat(each), amounts)
 
-    def start(self, runners: Mapping[int, Runner]) -> None:
-        """The first rows of these queues, by queue; of others there are none."""
-        for queue_id, runner in runners.items():
-            seat = self._seat(self._tree.queues[queue_id])
-            seat.runner, seat.query = runner, self._query_of(runner)
-        self._settle(self._root)
-
-    def enter(self, queue_id: int, runner: Runner | None) -> None:
-        """The queue's next row is this one, or it has none; what the queue holds may have changed."""
-        seat = self._seat(self._tree.queues[queue_id])
-        seat.runner, seat.query = runner, None if runner is None else self._query_of(runner)
-        while (parent := seat.parent) is not None:
-            self._place(seat, parent)
-            parent.take_best()
-            seat = parent
+    def start(self, guesses: Mapping[int, Guess]) -> None:
+        """These queues may have a row to offer."""
+        for queue_id, guess in guesses.items():
+            node = self._tree.queues[queue_id]
+            seat = self._seat(node)
+            _append(seat, Rank(_borrows_at_least(node, guess.needs), self._share(seat), guess.key))
+        # Who is below comes behind who is above.
+        for seat in reversed(self._seats.values()):
+            if seat.order:
+                seat.order.sort()
+                seat.least = min(rank.key for rank in seat.order)
+                _append(seat, Rank(False, self._share(seat), seat.least))
+        self._root.order.sort()
 
     def first(self) -> int | None:
         """The queue whose turn it is."""
-        seat = self._root
-        while seat.order:
-            seat = seat.children[seat.order[0].key]
-        return None if seat.node is None else seat.node.id
+        found = self._first_below(self._root)
+        return None if found is None or found[1].node is None else found[1].node.id
 
-    @property
-    def runner(self) -> Runner | None:
-        """The row that the first queue has entered."""
-        return self._root.runner
+    def move(self, queue_id: int) -> None:
+        """What the queue holds may have changed, and its next row."""
+        row = self._seat(self._tree.queues[queue_id])
+        for seat in row.above():
+            self._place(seat, self._ask(seat) if seat is row else self._guess_of(seat))
 
     def turns(self, queue_id: int, most: int) -> int:
-        """How many units of its next row, of `most`, the first queue may take before it is another's
-        turn."""
-        path = [seat for seat in self._path(queue_id) if seat.parent and len(seat.parent.order) > 1]
+        """How many units of its next row, of `most`, the first queue may take before it is another's turn."""
+        row = self._seat(self._tree.queues[queue_id])
+        rivals = [
+            (seat, rival[0])
+            for seat in row.above()
+            if seat.parent is not None and (rival := self._first_below(seat.parent, besides=seat))
+        ]
         low, high, middle = 1, most, 2
         while low < high:
-            if all(self._is_first_after(seat, middle - 1) for seat in path):
+            if all(self._rank(seat, row, middle - 1) < rival for seat, rival in rivals):
                 low = middle
             else:
                 high = middle - 1
             middle = (low + high + 1) // 2
         return low
 
-    def _path(self, queue_id: int) -> list[_Seat]:
-        found: list[_Seat] = []
-        seat: _Seat | None = self._seats[self._tree.queues[queue_id]]
-        while seat is not None:
-            found.append(seat)
-            seat = seat.parent
-        return found
+    def _first_below(self, seat: _Seat, besides: _Seat | None = None) -> tuple[Rank, _Seat] | None:
+        """The queue that is first of those below the seat, asked anew, and the rank of the child that it is
+        in; `besides`: of its other children."""
+        best: tuple[Rank, _Seat] | None = None
+        at = 0
+        while at < len(seat.order) and (best is None or seat.order[at] < best[0]):
+            child = seat.children[seat.order[at].key]
+            if child is besides:
+                at += 1
+            elif child.least is None:
+                before, after = child.rank, self._ask(child)
+                if after == before and after is not None:
+                    best = after, child
+                else:
+                    at = min(at, self._place(child, after))
+            elif (found := self._first_below(child)) is None:
+                self._place(child, None)
+            else:
+                rank = self._rank(child, found[1])
+                if best is None or rank < best[0]:
+                    best = rank, found[1]
+                at += 1
+        return best
 
-    def _is_first_after(self, seat: _Seat, taken: int) -> bool:
-        assert seat.parent is not None
-        rank = self._rank(seat, taken)
-        return rank is not None and rank < seat.parent.order[1]
-
-    def _settle(self, seat: _Seat) -> None:
-        """Rank all that is below the seat, from the queues up."""
-        for child in seat.below:
-            if child.below:
-                self._settle(child)
-            child.rank = self._rank(child)
-        if seat.below:
-            seat.children = {child.rank.key: child for child in seat.below if child.rank is not None}
-            seat.order = sorted(child.rank for child in seat.children.values() if child.rank is not None)
-            seat.take_best()
-
-    def _place(self, seat: _Seat, parent: _Seat) -> None:
-        if seat.rank is not None:
-            del parent.order[bisect_left(parent.order, seat.rank)]
-            del parent.children[seat.rank.key]
-        seat.rank = self._rank(seat)
-        if seat.rank is not None:
-            insort(parent.order, seat.rank)
-            parent.children[seat.rank.key] = seat
-
-    def _rank(self, seat: _Seat, taken: int = 0) -> Rank | None:
-        """As if so many units more were taken."""
-        node, runner, query = seat.node, seat.runner, seat.query
-        if node is None or runner is None or query is None:
+    def _ask(self, seat: _Seat) -> Rank | None:
+        """The rank of a queue with its next row."""
+        assert seat.node is not None
+        seat.runner = self._next_of(seat.node.id)
+        if seat.runner is None:
             return None
-        extra: Mapping[str, float] = seat.extra
-        if taken:
-            used = {r: extra.get(r, 0.0) + taken * query.most.get(r, 0) for r in {*extra, *query.most}}
-            extra = used
+        seat.query = self._query_of(seat.runner)
+        return self._rank(seat, seat)
+
+    def _guess_of(self, cohort: _Seat) -> Rank | None:
+        """The lowest rank that it may have."""
+        if not cohort.order or cohort.least is None:
+            return None
+        return Rank(False, self._share(cohort), cohort.least)
+
+    def _place(self, seat: _Seat, rank: Rank | None) -> int:
+        """Give it another rank, or none. Returns at which place it stands, or would stand next."""
+        assert seat.parent is not None
+        order, children = seat.parent.order, seat.parent.children
+        at = len(order)
+        if seat.rank is not None:
+            at = bisect_left(order, seat.rank)
+            del order[at], children[seat.rank.key]
+        seat.rank = rank
+        if rank is not None:
+            at = bisect_left(order, rank)
+            order.insert(at, rank)
+            children[rank.key] = seat
+        return at
+
+    def _rank(self, seat: _Seat, row: _Seat, taken: int = 0) -> Rank:
+        """Of a queue or cohort with the next row of a queue, as if so many units of that were taken."""
+        node, runner, query = seat.node, row.runner, row.query
+        assert node is not None
+        assert runner is not None
+        assert query is not None
         borrows = (node.is_queue and runner.may_borrow) or must_borrow(node, query, taken)
-        share = share_of(node, self._tree.capacity, extra) if extra else self._tree.share_of(node)
-        return Rank(borrows, share, runner.key)
+        return Rank(borrows, self._share(seat, query, taken), runner.key)
+
+    def _share(self, seat: _Seat, query: ShapeQuery | None = None, taken: int = 0) -> float:
+        assert seat.node is not None
+        extra: Mapping[str, float] = seat.extra
+        if taken and query is not None:
+            extra = {r: extra.get(r, 0.0) + taken * query.most.get(r, 0) for r in {*extra, *query.most}}
+        return share_of(seat.node, self._tree.capacity, extra) if extra else self._tree.share_of(seat.node)
 
     def _seat(self, node: QuotaNode) -> _Seat:
         seat = self._seats.get(node)
         if seat is None:
             parent = self._root if node.parent is None else self._seat(node.parent)
             seat = self._seats[node] = _Seat(node, parent)
-            parent.below.append(seat)
         return seat
 
     def _add_extra(self, seat: _Seat, amounts: Mapping[str, float]) -> None:
         for resource, amount in amounts.items():
             seat.extra[resource] = seat.extra.get(resource, 0.0) + amount
+
+
+def _append(seat: _Seat, rank: Rank) -> None:
+    """Its parent's order is to be sorted yet."""
+    assert seat.parent is not None
+    seat.rank = rank
+    seat.parent.order.append(rank)
+    seat.parent.children[rank.key] = seat
+
+
+def _borrows_at_least(node: QuotaNode, needs: Mapping[str, int]) -> bool:
+    if node.parent is None:
+        return False
+    return any(node.counts(name) and need > _own_room(node, name) for name, need in needs.items())
 
 
 def must_borrow(node: QuotaNode, query: ShapeQuery, taken: int = 0) -> bool:
