@@ -65,22 +65,22 @@ class ClassFront:
         self._fits = fits
         self._takes_part = takes_part
         self._onlooker = onlooker
+        #: Whether the onlooker may want any of them, once it was asked.
+        self._is_watched: bool | None = None
         #: How many of the heads have been looked at, and what of their classes is to be tried.
         self._seen = 0
         self._heap: list[Candidate] = []
 
     def peek(self) -> Candidate | None:
-        onlooker = self._onlooker
-        if onlooker is not None and not onlooker.wants_any_of(self._queue_id):
-            onlooker = None
-        while self._heap and not self._is_tried(self._heap[0].class_id, onlooker):
+        self._is_watched = None
+        while self._heap and not self._is_tried(self._heap[0].class_id):
             heappop(self._heap)
         while self._seen < len(self._heads):
             key = self._heads[self._seen]
             if self._heap and self._heap[0].key < key:
                 break
             self._seen += 1
-            if self._is_tried((self._queue_id, key[5]), onlooker):
+            if self._is_tried((self._queue_id, key[5])):
                 self._push_from((self._queue_id, key[5]), 0)
         return self._heap[0] if self._heap else None
 
@@ -93,8 +93,12 @@ class ClassFront:
     def push_next(self, candidate: Candidate, wanted: Callable[[Key], bool] | None = None) -> None:
         self._push_from(candidate.class_id, candidate.position + 1, wanted)
 
-    def _is_tried(self, class_id: ClassId, onlooker: Onlooker | None) -> bool:
-        return self._fits(class_id[1]) or (onlooker is not None and onlooker.wants(class_id))
+    def _is_tried(self, class_id: ClassId) -> bool:
+        if self._fits(class_id[1]):
+            return True
+        if self._is_watched is None:
+            self._is_watched = self._onlooker is not None and self._onlooker.wants_any_of(self._queue_id)
+        return self._is_watched and self._onlooker is not None and self._onlooker.wants(class_id)
 
     def _push_from(
         self, class_id: ClassId, position: int, wanted: Callable[[Key], bool] | None = None

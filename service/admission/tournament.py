@@ -54,9 +54,10 @@ class Rank(NamedTuple):
 class _Seat:
     """A queue, a cohort or (without a node) the root of all. `order`: the ranks of its children that may have
     a row to offer, none of them higher than it is, and `children` whose they are. `runner`: of a queue, its
-    next row when it was last asked. `least`: of a cohort, no row below it comes before this key."""
+    next row when it was last asked. `asked`: for which row, and with how much held, a rank was found last.
+    `least`: of a cohort, no row below it comes before this key."""
 
-    __slots__ = ("children", "extra", "least", "node", "order", "parent", "query", "rank", "runner")
+    __slots__ = ("asked", "children", "extra", "least", "node", "order", "parent", "query", "rank", "runner")
 
     def __init__(self, node: QuotaNode | None, parent: _Seat | None) -> None:
         self.node = node
@@ -65,6 +66,7 @@ class _Seat:
         self.order: list[Rank] = []
         self.children: dict[Key, _Seat] = {}
         self.rank: Rank | None = None
+        self.asked: tuple[Runner, int, Rank] | None = None
         self.least: Key | None = None
         self.runner: Runner | None = None
         self.query: ShapeQuery | None = None
@@ -134,7 +136,7 @@ class Tournament:
         ]
         low, high, middle = 1, most, 2
         while low < high:
-            if all(self._rank(seat, row, middle - 1) < rival for seat, rival in rivals):
+            if all(self._rank_after(seat, row, middle - 1) < rival for seat, rival in rivals):
                 low = middle
             else:
                 high = middle - 1
@@ -195,8 +197,19 @@ class Tournament:
             children[rank.key] = seat
         return at
 
-    def _rank(self, seat: _Seat, row: _Seat, taken: int = 0) -> Rank:
-        """Of a queue or cohort with the next row of a queue, as if so many units of that were taken."""
+    def _rank(self, seat: _Seat, row: _Seat) -> Rank:
+        """Of a queue or cohort with the next row of a queue."""
+        assert seat.node is not None
+        assert row.runner is not None
+        known, revision = seat.asked, seat.node.revision
+        if known is not None and known[1] == revision and known[0] == row.runner:
+            return known[2]
+        rank = self._rank_after(seat, row, 0)
+        seat.asked = row.runner, revision, rank
+        return rank
+
+    def _rank_after(self, seat: _Seat, row: _Seat, taken: int) -> Rank:
+        """As if so many units of the row were taken."""
         node, runner, query = seat.node, row.runner, row.query
         assert node is not None
         assert runner is not None
