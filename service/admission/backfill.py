@@ -68,6 +68,10 @@ class Backfill:
         """Whether rows that find no place beside what is kept may use some of it."""
         return any(self._claims.taken.values())
 
+    @property
+    def changes(self) -> int:
+        return self._claims.changes + len(self._misses)
+
     def wants(self, class_id: ClassId) -> bool:
         if not any(self._claims.taken.values()) or not self._has_quota(class_id):
             return False

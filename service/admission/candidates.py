@@ -61,7 +61,13 @@ class Candidates:
     def may_be_for(self, queue_id: int) -> bool:
         """As `may_have`, of any row of the queue."""
         queue, heads = self._world.configuration.queues.get(queue_id), self._world.backlog.heads_in[queue_id]
-        return queue is not None and next(self._sources(queue, -heads[0][0]), None) is not None
+        if queue is None:
+            return False
+        policy, best = queue.policy, -heads[0][0]
+        if policy.preempt_within is PreemptWithin.LOWER_PRIORITY and self._lowest_in(queue_id) < best:
+            return True
+        may_reclaim = policy.reclaim is not Reclaim.NEVER and bool(self._borrowers(queue_id))
+        return may_reclaim and next(self._sources(queue, best), None) is not None
 
     def may_have(self, row: PendingUnit) -> bool:
         """False if it is plain that nobody has to give way to the row."""
@@ -156,12 +162,13 @@ class Candidates:
         return () if root.is_queue else self._by_root.get(root.id, ())
 
     def _lowest_in(self, queue_id: int) -> float:
-        """The lowest priority of what runs in the queue and may be preempted."""
+        """The lowest priority of what runs in the queue and may be preempted, when the cycle began."""
         if queue_id not in self._lowest:
-            running = self._world.running_in.get(queue_id, {}).values()
-            self._lowest[queue_id] = min(
-                (unit.priority for unit in running if self._is_open(unit)), default=inf
-            )
+            running, lowest = self._world.running_in.get(queue_id, {}), inf
+            for unit in running.values():
+                if unit.priority < lowest and self._is_open(unit):
+                    lowest = unit.priority
+            self._lowest[queue_id] = lowest
         return self._lowest[queue_id]
 
     def _candidate(self, unit: RunningUnit) -> Candidate:

@@ -25,7 +25,11 @@ class Candidate(NamedTuple):
 
 class Onlooker(Protocol):
     """Somebody who wants to see blocked heads too, also those that are known not to fit: no place, or no
-    quota. Asked again and again, so that the answers may become False as heads are seen."""
+    quota. Asked again and again, so that the answers may become False as heads are seen; `changes` counts
+    what may change them, besides what is taken of quota and places."""
+
+    @property
+    def changes(self) -> int: ...
 
     def wants_any_of(self, queue_id: int) -> bool: ...
 

@@ -55,17 +55,18 @@ class Openings:
         if known is None:
             queries = ((shape_id, self._fitter.query(shape_id)) for shape_id in self._queues_of)
             known = self._cohorts[node] = _Cohort(self._tree, node, queries)
-        known.refresh()
+        if known.revision != node.root.revision:
+            known.refresh()
         return known
 
 
 class _Cohort:
-    """`open`: shapes for which the members of the cohort may have quota."""
+    """`open`: shapes for which the members of the cohort may have quota, with what is held at `revision`."""
 
     def __init__(self, tree: QuotaTree, node: QuotaNode, queries: Iterable[tuple[int, ShapeQuery]]) -> None:
         self._tree = tree
         self._node = node
-        self._revision = node.root.revision
+        self.revision = node.root.revision
         self.open: set[int] = set()
         #: By resource, what those need of it that have no choice of models, the most last.
         self._needs: dict[str, list[tuple[int, int]]] = {}
@@ -80,9 +81,7 @@ class _Cohort:
 
     def refresh(self) -> None:
         """As quota is now: who needs too much is open no more."""
-        if self._revision == self._node.root.revision:
-            return
-        self._revision = self._node.root.revision
+        self.revision = self._node.root.revision
         for resource, needs in self._needs.items():
             left = self._left(resource)
             while needs and left is not None and needs[-1][0] > left:

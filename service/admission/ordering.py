@@ -59,6 +59,7 @@ class Heads:
         self._tournament = Tournament(
             world.quota,
             next_of=self._next,
+            changes_of=self._changes,
             query_of=lambda runner: fitter.query(runner.key[5]),
             extra=extra or {},
         )
@@ -137,6 +138,10 @@ class Heads:
             self._fronts[queue_id] = self._open(queue)
         front = self._fronts[queue_id]
         return None if front is None else front.peek()
+
+    def _changes(self) -> int:
+        """Counts what may change next rows besides quota: shapes that find no place, and what others want."""
+        return len(self._fitter.misses) + (0 if self._onlooker is None else self._onlooker.changes)
 
     def _front(self, queue_id: int) -> Front:
         front = self._fronts[queue_id]

@@ -48,6 +48,10 @@ class Onlookers:
     def wants(self, class_id: ClassId) -> bool:
         return any(each.wants(class_id) for each in self._those)
 
+    @property
+    def changes(self) -> int:
+        return sum(each.changes for each in self._those)
+
 
 class Reserver:
     """Claims that are made and dated in one cycle."""
@@ -98,6 +102,10 @@ class Reserver:
     def wants(self, class_id: ClassId) -> bool:
         row = self._world.pending[self._world.backlog.classes[class_id][0][4]]
         return self._wants_date(class_id) or self._may_overtake(class_id) or self._may_preempt(row)
+
+    @property
+    def changes(self) -> int:
+        return self._claims.changes + len(self._undated) + len(self._refused)
 
     def _may_overtake_any(self, queue_id: int) -> bool:
         line = self._world.backlog.lines.get(queue_id)

@@ -80,22 +80,26 @@ class _Seat:
 
 
 class Tournament:
-    """`next_of` gives the next row of a queue; within a cycle a later one is never better. `query_of` says
-    what a row asks for."""
+    """`next_of` gives the next row of a queue; within a cycle a later one is never better. `changes_of`
+    counts what may change it, besides what is held in the queue's tree. `query_of` says what a row asks for."""
 
     def __init__(
         self,
         tree: QuotaTree,
         *,
         next_of: Callable[[int], Runner | None],
+        changes_of: Callable[[], int],
         query_of: Callable[[Runner], ShapeQuery],
         extra: Extra,
     ) -> None:
         self._tree = tree
         self._next_of = next_of
+        self._changes_of = changes_of
         self._query_of = query_of
         self._root = _Seat(None, None)
         self._seats: dict[QuotaNode, _Seat] = {}
+        #: Which queue was first below a cohort, while nothing has changed that decides it.
+        self._firsts: dict[_Seat, tuple[int, int, _Seat]] = {}
         for queue_id, amounts in sorted(extra.items()):
             node = tree.queues.get(queue_id)
             for each in node.path() if node is not None else ():
@@ -124,6 +128,7 @@ class Tournament:
         """What the queue holds may have changed, and its next row."""
         row = self._seat(self._tree.queues[queue_id])
         for seat in row.above():
+            self._firsts.pop(seat, None)
             self._place(seat, self._ask(seat) if seat is row else self._guess_of(seat))
 
     def turns(self, queue_id: int, most: int) -> int:
@@ -158,14 +163,27 @@ class Tournament:
                     best = after, child
                 else:
                     at = min(at, self._place(child, after))
-            elif (found := self._first_below(child)) is None:
+            elif (found := self._first_in(child)) is None:
                 self._place(child, None)
             else:
-                rank = self._rank(child, found[1])
+                rank = self._rank(child, found)
                 if best is None or rank < best[0]:
-                    best = rank, found[1]
+                    best = rank, found
                 at += 1
         return best
+
+    def _first_in(self, cohort: _Seat) -> _Seat | None:
+        """As it was found before, if nothing has changed."""
+        assert cohort.node is not None
+        revision, changes = cohort.node.root.revision, self._changes_of()
+        known = self._firsts.get(cohort)
+        if known is not None and known[:2] == (revision, changes):
+            return known[2]
+        found = self._first_below(cohort)
+        if found is None:
+            return None
+        self._firsts[cohort] = revision, changes, found[1]
+        return found[1]
 
     def _ask(self, seat: _Seat) -> Rank | None:
         """The rank of a queue with its next row."""

@@ -123,7 +123,7 @@ def test_the_borrowing_limit_of_a_cohort_is_named_with_the_cohort() -> None:
         cohort(2, nominal=_mx(10)),
         used={1: 2},
     )
-    assert tree.room(1, "mx") == (2, Code.BORROWING_LIMIT, 1, 4)
+    assert tree.room(1, "mx") == (2, Code.BORROWING_LIMIT, 1, 4, 1)
 
 
 def test_what_a_queue_may_take_of_its_own() -> None:
