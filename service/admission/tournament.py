@@ -81,7 +81,7 @@ class _Seat:
 
 class Tournament:
     """`next_of` gives the next row of a queue; within a cycle a later one is never better. `changes_of`
-    counts what may change it, besides what is held in the queue's tree. `query_of` says what a row asks for."""
+    counts what may change it, besides what is held in the queue's tree. `query_of` says what a row asks."""
 
     def __init__(
         self,
