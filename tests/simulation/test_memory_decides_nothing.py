@@ -3,6 +3,8 @@ with every number and reason."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from service.admission.cycle import plan_cycle
@@ -21,4 +23,5 @@ def test_a_world_without_memory_makes_the_same_plan(seed: int) -> None:
         world.memory = Memory()
         cold = plan_cycle(world, moment.now, policy=made.policy)
         world.memory = memory
-        assert warm == cold
+        # Pauses that mean nothing any more are dropped when their queue is looked at.
+        assert replace(warm, pauses_dropped=cold.pauses_dropped) == cold
