@@ -1,5 +1,5 @@
-"""What a World remembers from earlier cycles saves work and decides nothing: a plan without memory is the same,
-with every number and reason."""
+"""What a World remembers from earlier cycles saves work and decides nothing: a plan without memory is the
+same, with every number and reason."""
 
 from __future__ import annotations
 
