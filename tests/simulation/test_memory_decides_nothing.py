@@ -9,6 +9,7 @@ import pytest
 
 from service.admission.cycle import plan_cycle
 from service.admission.memory import Memory
+from service.admission.plan import Plan
 from tests.builders import NOW
 from tests.simulation.mixed import HORIZON, simulation_of, site
 
@@ -23,5 +24,10 @@ def test_a_world_without_memory_makes_the_same_plan(seed: int) -> None:
         world.memory = Memory()
         cold = plan_cycle(world, moment.now, policy=made.policy)
         world.memory = memory
-        # Pauses that mean nothing any more are dropped when their queue is looked at.
-        assert replace(warm, pauses_dropped=cold.pauses_dropped) == cold
+        assert _decided(warm) == _decided(cold)
+
+
+def _decided(plan: Plan) -> Plan:
+    """But for what is noted of guard clocks: pauses that nobody asks about any more are cleared away when
+    their queue is looked at, which memory puts off."""
+    return replace(plan, pauses_made=(), pauses_dropped=frozenset())
