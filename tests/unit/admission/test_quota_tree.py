@@ -113,7 +113,9 @@ def test_a_lowered_quota_takes_nothing_away_and_gives_nothing_more() -> None:
 def test_the_tightest_bound_is_named(
     queues: list[Queue], used: dict[int, int], code: Code, cohort_id: int | None, amount: int, limit: int
 ) -> None:
-    assert _tree(queues, used=used).room(1, "mx")[:4] == (amount, code, cohort_id, limit)
+    room = _tree(queues, used=used).room(1, "mx")
+    assert room is not None
+    assert room[:4] == (amount, code, cohort_id, limit)
 
 
 def test_the_borrowing_limit_of_a_cohort_is_named_with_the_cohort() -> None:
