@@ -12,6 +12,7 @@ import msgspec
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from service.outages import shorten_outage
 from service.settings import Settings
 
 #: What libraries say at INFO is of no use to an operator.
@@ -70,6 +71,7 @@ class Lines:
 
 def _handler_of_libraries(shared: list[Processor], *, is_text: bool) -> logging.Handler:
     handler = logging.StreamHandler(sys.stderr)
+    handler.addFilter(shorten_outage)
     handler.setFormatter(
         structlog.stdlib.ProcessorFormatter(
             foreign_pre_chain=shared,

@@ -1,4 +1,4 @@
-"""A kill at a point, and the wait until whoever was killed is there again."""
+"""A kill at a point, of whoever comes there or of a store meanwhile, and the wait until it is there again."""
 
 from __future__ import annotations
 
@@ -25,6 +25,21 @@ def strike_at(strike: Strike[S], lead_up: Callable[[Strike[S]], object]) -> None
         part = _PART.get(strike.point.partition(".")[0])
         if part is not None:
             wait_for(lambda: _is_again(strike.trial.up, part, pid), f"{part} is started again")
+    finally:
+        strike.trial.point.clear()
+        for undo in strike.afterwards:
+            undo()
+
+
+def lose_store_at(strike: Strike[S], lead_up: Callable[[Strike[S]], object], *, store: str) -> None:
+    """Have what `lead_up` leads to stop whoever comes to the point of the strike, and kill a store meanwhile:
+    whoever goes on then finds another one behind its connections."""
+    strike.action = "freeze"
+    try:
+        lead_up(strike)
+        with strike.frozen():
+            faults.kill(strike.trial.up, store)
+        strike.trial.assert_recovers()
     finally:
         strike.trial.point.clear()
         for undo in strike.afterwards:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import psycopg
 from psycopg.rows import dict_row
 
@@ -19,9 +21,21 @@ _RECEIPTS = """
             AND e.kind = 'Evicting' AND e.cause = 'Preempted') AS told,
            EXISTS (SELECT FROM closed_attempts b WHERE b.group_id = p.claimant_group_id
                    AND b.admitted_at = p.outcome_at) AS has_begun
-    FROM closed_attempts c FULL JOIN preemptions p USING (unit_id, attempt)
+    FROM closed_attempts c
+    FULL JOIN (SELECT * FROM preemptions WHERE revision = 0) AS p USING (unit_id, attempt)
     WHERE (c.cause = 'Preempted' OR p.unit_id IS NOT NULL)
       AND COALESCE(c.group_id, p.group_id) IN (SELECT id FROM groups WHERE labels->>'run' = %s)
+"""
+#: Of each time that members were given up, the same.
+_SURPLUS = """
+    SELECT unit_id, attempt, revision, p.outcome, p.unit_id IS NOT NULL AS is_noted, count(e.id) AS told,
+           EXISTS (SELECT FROM closed_attempts b WHERE b.group_id = p.claimant_group_id
+                   AND b.admitted_at = p.outcome_at) AS has_begun
+    FROM (SELECT id, unit_id, attempt, group_id, (data ->> 'revision')::int AS revision FROM events
+          WHERE kind = 'Resized' AND (data ->> 'dropped')::int > 0) AS e
+    FULL JOIN (SELECT * FROM preemptions WHERE revision > 0) AS p USING (unit_id, attempt, revision)
+    WHERE COALESCE(e.group_id, p.group_id) IN (SELECT id FROM groups WHERE labels->>'run' = %s)
+    GROUP BY unit_id, attempt, revision, p.outcome, p.unit_id, p.claimant_group_id, p.outcome_at
 """
 #: A claim is no hold, and not even that of who has ended.
 _CLAIMS = """
@@ -51,16 +65,15 @@ _USAGE = """
 
 
 def judge_policy(conn: psycopg.Connection, label: str) -> None:
-    """Of the run's groups: each eviction has one receipt, which says what became of its beneficiary, and was
-    told once; nobody claims anything. Of all groups of the stack: each closed attempt is charged once."""
+    """Of the run's groups: each eviction, and each time that members were given up, has one receipt, which
+    says what became of its beneficiary, and was told once; nobody claims anything. Of all groups of the
+    stack: each closed attempt is charged once."""
     with conn.cursor(row_factory=dict_row) as cursor:
-        for receipt in cursor.execute(_RECEIPTS, [label]):
-            assert receipt["is_noted"], receipt
-            assert receipt["told"] == 1, receipt
+        for receipt in cursor.execute(_RECEIPTS, [label]).fetchall():
+            _judge_receipt(receipt)
             assert (receipt["closed_as"], receipt["cause"]) in _ENDS_OF_VICTIMS, receipt
-            assert receipt["outcome"] == "Wasted" or (
-                receipt["outcome"] == "Started" and receipt["has_begun"]
-            ), receipt
+        for receipt in cursor.execute(_SURPLUS, [label]).fetchall():
+            _judge_receipt(receipt)
     # The next cycle ends that of who has ended.
     wait_for(
         lambda: None if conn.execute(_CLAIMS, [label]).fetchall() else True,
@@ -69,6 +82,12 @@ def judge_policy(conn: psycopg.Connection, label: str) -> None:
     )
     wait_for(lambda: True if _is_charged(conn) else None, "all is charged", seconds=_CHARGE_SECONDS)
     assert conn.execute(_USAGE).fetchall() == []
+
+
+def _judge_receipt(receipt: dict[str, Any]) -> None:
+    assert (receipt["is_noted"], receipt["told"]) == (True, 1), receipt
+    is_served = receipt["outcome"] == "Started" and receipt["has_begun"]
+    assert receipt["outcome"] == "Wasted" or is_served, receipt
 
 
 #: A cancel, or a drain, may come while it gives way.

@@ -22,15 +22,16 @@ S = TypeVar("S", bound=Scene)
 
 @dataclass
 class Strike(Generic[S]):
-    """A kill that is about to happen at `point`. What a scenario puts into `afterwards` is done when the
-    stack is back."""
+    """A kill, or another `action`, that is about to happen at `point`. What a scenario puts into `afterwards`
+    is done when the stack is back."""
 
     trial: S
     point: str
+    action: str = "kill"
     afterwards: list[Callable[[], object]] = field(default_factory=list)
 
     def arm(self) -> None:
-        self.trial.point.set(self.point)
+        self.trial.point.set(self.point, self.action)
 
     @contextmanager
     def frozen_at(self, name: str) -> Iterator[int]:
