@@ -15,8 +15,8 @@ _LOST = ("08", "57")
 
 
 def shorten_outage(record: logging.LogRecord) -> bool:
-    """A filter of a handler, which lets everything pass. What these libraries say of a lost connection becomes
-    one line. Any other error keeps its traceback."""
+    """A filter of a handler, which lets everything pass. What these libraries say of a lost connection
+    becomes one line. Any other error keeps its traceback."""
     error = record.exc_info[1] if record.exc_info else None
     if record.name.startswith(_LIBRARIES) and (lost := _find_lost(error)) is not None:
         lines = str(lost).splitlines()
