@@ -33,7 +33,7 @@ class Site:
 def site(seed: int, count: int = 80) -> Site:
     rng = random.Random(seed)
     nodes = [node(number, gpus=4, labels={"rack": f"r{number % 2}"}) for number in range(1, 7)]
-    queues = [_queue(rng, number) for number in range(1, 6)]
+    queues = [mixed_queue(rng, number) for number in range(1, 6)]
     cohorts = [cohort(1, parent=3), cohort(2, parent=3), cohort(3)]
     config = configuration(nodes, queues, cohorts=cohorts, levels=("rack", "host"))
     policy = Policy(reserve_depth=rng.choice((0, 1, 2, None)), guard_seconds=GUARD_SECONDS)
@@ -46,7 +46,7 @@ def site(seed: int, count: int = 80) -> Site:
     return Site(config, policy, tuple(jobs), tuple(holds))
 
 
-def _queue(rng: random.Random, queue_id: int) -> Queue:
+def mixed_queue(rng: random.Random, queue_id: int) -> Queue:
     return queue(
         queue_id,
         order=rng.choice((Order.BEST_EFFORT, Order.BEST_EFFORT, Order.STRICT)),

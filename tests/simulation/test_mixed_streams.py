@@ -30,7 +30,7 @@ def test_the_rules_hold_at_every_moment(seed: int) -> None:
     evicted: Counter[int] = Counter()
     for moment in simulation.run(NOW + HORIZON):
         check_held(simulation.world, moment)
-        _limits_are_kept(made, simulation.world, moment)
+        limits_are_kept(simulation.world, moment)
         _claims_are_kept(simulation.world, moment)
         evicted.update(eviction.unit_id for eviction in moment.plan.evictions)
     world = simulation.world
@@ -47,25 +47,24 @@ def _could_start(made: Site, world: World, row: PendingUnit) -> bool:
     return world.could_fit(row) and not policy.user_limit and not policy.group_limit
 
 
-def _limits_are_kept(made: Site, world: World, moment: Moment) -> None:
-    """Rule 5, for the queues that took something."""
+def limits_are_kept(world: World, moment: Moment) -> None:
+    """Rule 5, for the queues, users and groups that took something."""
     used: dict[int, Counter[str]] = {}
     for unit in world.running.values():
         used.setdefault(unit.queue_id, Counter()).update(unit.usage)
-    reference = Reference(made.configuration, used)
-    took = {admission.queue_id for admission in moment.plan.admissions}
-    took |= {world.running[each.unit_id].queue_id for each in moment.plan.resizes if each.added}
-    for queue_id in took:
-        queue = made.configuration.queues[queue_id]
+    reference = Reference(world.configuration, used)
+    took = {each.unit_id for each in moment.plan.admissions}
+    took |= {each.unit_id for each in moment.plan.resizes if each.added}
+    units = (world.running[unit_id] for unit_id in took)
+    for one in (unit for unit in units if unit.usage.get("mx")):
+        queue = world.configuration.queues[one.queue_id]
         assert reference.left(queue, "mx") >= 0
-        assert used[queue_id]["mx"] <= (queue.quota.limit or {}).get("mx", 10_000)
-        running = [unit for unit in world.running.values() if unit.queue_id == queue_id]
-        by_user, by_group = Counter[str](), Counter[int]()
-        for unit in running:
-            by_user[unit.owner] += unit.usage.get("mx", 0)
-            by_group[unit.group_id] += unit.usage.get("mx", 0)
-        assert max(by_user.values()) <= queue.policy.user_limit.get("mx", 10_000)
-        assert max(by_group.values()) <= queue.policy.group_limit.get("mx", 10_000)
+        assert used[queue.id]["mx"] <= (queue.quota.limit or {}).get("mx", 10_000)
+        running = [unit for unit in world.running.values() if unit.queue_id == queue.id]
+        by_user = sum(unit.usage.get("mx", 0) for unit in running if unit.owner == one.owner)
+        by_group = sum(unit.usage.get("mx", 0) for unit in running if unit.group_id == one.group_id)
+        assert by_user <= queue.policy.user_limit.get("mx", 10_000)
+        assert by_group <= queue.policy.group_limit.get("mx", 10_000)
 
 
 def _claims_are_kept(world: World, moment: Moment) -> None:
