@@ -16,6 +16,7 @@ from service.admission.fit import Fitter
 from service.admission.growing import with_growing
 from service.admission.growth import Grower
 from service.admission.guard_clock import GuardClocks
+from service.admission.kept_quota import KeptQuota
 from service.admission.line import Key
 from service.admission.openings import Openings
 from service.admission.ordering import Head, Heads
@@ -91,6 +92,8 @@ def _plan(world: World, now: datetime, *, policy: Policy, without: Collection[in
         fitter.would_miss(shape_id)
     reserver.guard()
     backfill = Backfill(world, now, fitter=fitter, claims=claims, ends=ends, precedence=reserver.precedence)
+    kept = KeptQuota(world, now, fitter=fitter, claims=claims, precedence=reserver.precedence)
+    fitter.keep_quota = kept.rooms
     heads = Heads(
         world,
         fitter,
@@ -104,14 +107,16 @@ def _plan(world: World, now: datetime, *, policy: Policy, without: Collection[in
     # 4. Fit: quota, then places, taking them as it goes. For a blocked head others may give way, or places
     #    are kept.
     outcome = Outcome(finished=set(served.finished), holding=dict(served.holding))
-    _fit_in_order(world, heads, fitter=fitter, backfill=backfill, reserver=reserver, outcome=outcome)
+    _fit_in_order(
+        world, heads, fitter=fitter, backfill=backfill, reserver=reserver, kept=kept, outcome=outcome
+    )
     # 5. Grow: running groups get what nobody who waits could use.
     growth = Grower(world, now, policy=policy, fitter=fitter, quota=quota).grow(
         without={*without, *outcome.finished},
         leaving={each.unit_id for each in preemptor.evictions} | {each.unit_id for each in preemptor.resizes},
     )
     # 6. Explain: everyone who was left out.
-    explained = Explainer(world, now, quota=quota, fitter=fitter, claims=claims).explain(
+    explained = Explainer(world, now, quota=quota, fitter=fitter, claims=claims, kept=kept.stopped).explain(
         blocked=outcome.blocked, holding=outcome.holding, finished=outcome.finished
     )
     noted = GuardClocks(world, now, policy=policy, fitter=fitter).note(outcome.holding, outcome.finished)
@@ -138,6 +143,7 @@ def _fit_in_order(
     fitter: Fitter,
     backfill: Backfill,
     reserver: Reserver,
+    kept: KeptQuota,
     outcome: Outcome,
 ) -> None:
     """A head that does not fit blocks its class, for its equals do not fit either, unless they may use what
@@ -165,7 +171,7 @@ def _fit_in_order(
         if heads.go_on(head, placed=fitted.placed, left=fitted.left):
             continue
         outcome.blocked.add(head.class_id)
-        has_preempted = reserver.reserve(row)
+        has_preempted = reserver.reserve(row, lacks_places=row.id not in kept.stopped_rows)
         queue = world.configuration.queues[queue_id]
         if queue.order is Order.STRICT and world.could_fit(row):
             outcome.holding[queue_id] = head.key
@@ -173,30 +179,29 @@ def _fit_in_order(
         elif has_preempted:
             heads.push_next(head)
         else:
-            _look_behind(row, head, heads=heads, backfill=backfill, reserver=reserver)
+            _look_behind(row, head, heads=heads, backfill=backfill, reserver=reserver, kept=kept)
 
 
 def _look_behind(
-    row: PendingUnit, head: Head, *, heads: Heads, backfill: Backfill, reserver: Reserver
+    row: PendingUnit, head: Head, *, heads: Heads, backfill: Backfill, reserver: Reserver, kept: KeptQuota
 ) -> None:
     """Equals of a blocked head do not fit either, but for those who may use what it may not: what is kept for
     others, what is borrowed, what others would have to give up. Places are kept for one after the other."""
     may_use_more = reserver.has_claim(row) or backfill.wants(head.class_id)
     is_wanted = may_use_more and reserver.wants(head.class_id)
+    may_use_more = may_use_more or row.id in kept.stopped_rows
     if not may_use_more and row.is_preemptible and not row.has_never_run:
         return
 
     def may_use_more_than_it(other: PendingUnit) -> bool:
-        return backfill.may_use_any(other) or (is_wanted and not reserver.has_claim(other))
+        may_use = backfill.may_use_any(other) or kept.may_let(other)
+        return may_use or (is_wanted and not reserver.has_claim(other))
 
     heads.push_next_of(
         head,
         lambda other: (
             (other.is_preemptible and not row.is_preemptible)
             or (row.has_never_run and not other.has_never_run)
-            or (
-                may_use_more
-                and (backfill.may_use_any(other) or (is_wanted and not reserver.has_claim(other)))
-            )
+            or (may_use_more and may_use_more_than_it(other))
         ),
     )

@@ -14,7 +14,8 @@ from service.admission.claims import ClaimBook
 from service.admission.eligibility import is_open
 from service.admission.findings import explain_missing, explain_scattered, explain_shortages
 from service.admission.fit import Fitter
-from service.admission.kept_from import explain_kept
+from service.admission.kept_from import explain_kept, kept_numbers, quota_kept
+from service.admission.kept_quota import Stopped
 from service.admission.line import Key
 from service.admission.memory import ClassesMemo, ClassMemo, Numbers, ShapeMemo, Verdict
 from service.admission.never import explain_never
@@ -40,12 +41,21 @@ class Explainer:
     """Verdicts of one cycle. `parts` collects the shared amounts that they name."""
 
     def __init__(
-        self, world: World, now: datetime, *, quota: QuotaBook, fitter: Fitter, claims: ClaimBook
+        self,
+        world: World,
+        now: datetime,
+        *,
+        quota: QuotaBook,
+        fitter: Fitter,
+        claims: ClaimBook,
+        kept: Mapping[ClassId, Stopped],
     ) -> None:
         self._world = world
         self._quota = quota
         self._fitter = fitter
         self._claims = claims
+        #: Classes that find places and quota, but have to leave the quota to others.
+        self._kept_quota = kept
         #: Shapes that find no place beside what is kept for others.
         self._kept_from: frozenset[int] = frozenset()
         self._now = now
@@ -79,7 +89,12 @@ class Explainer:
                 verdicts = {key: each for key, each in verdicts.items() if key not in gone[queue_id]}
             queues[queue_id] = view.verdict(queue_id, verdicts, holding.get(queue_id))
         memory.shown = self._shapes
-        return queues, memory.merged_numbers([*self._parts, *self._quota_parts()])
+        kept = (
+            kept_numbers(class_id[0], self._kept_quota[class_id])
+            for class_id in sorted(self._kept_quota)
+            if class_id[1] in forced.get(class_id[0], ())
+        )
+        return queues, memory.merged_numbers([*self._parts, *self._quota_parts(), *kept])
 
     def _judge(self, changed: Mapping[int, Collection[int]], forced: Mapping[int, frozenset[int]]) -> None:
         """Verdicts of classes, by queue."""
@@ -183,10 +198,14 @@ class Explainer:
         if is_forced:
             exceeded = self._lacking_models(queue.id, shape_id)
         shape = self._shapes[shape_id]
+        is_kept = is_forced and class_id in self._kept_quota
         known = world.memory.classes.get(class_id)
-        if known is not None and known.shape is shape and known.exceeded == exceeded:
+        if known is not None and not is_kept and known.shape is shape and known.exceeded == exceeded:
             return known.merged
         query = self._fitter.query(shape_id)
+        if is_kept and not exceeded:
+            kept = quota_kept(world, queue, query, self._kept_quota[class_id])
+            return (*self._merge(queue, query, never=never, exceeded=exceeded, shape=shape), kept)
         merged = self._merge(queue, query, never=never, exceeded=exceeded, shape=shape)
         world.memory.classes[class_id] = ClassMemo(shape, exceeded, merged)
         return merged

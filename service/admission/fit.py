@@ -3,7 +3,7 @@ behind see what is left."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from service.admission.capacity import Capacity
@@ -55,6 +55,9 @@ class Fitter:
         #: How many members of a row have been admitted in this cycle.
         self._placed: dict[int, int] = {}
         self.admissions: list[Admission] = []
+        #: What is kept of quota from a row that wants so many units; and that of the row under way.
+        self.keep_quota: Callable[[PendingUnit, int], Mapping[str, int]] | None = None
+        self._kept_quota: Mapping[str, int] = {}
 
     def query(self, shape_id: int) -> ShapeQuery:
         return self._capacity.query(shape_id, self._shapes[shape_id])
@@ -67,16 +70,19 @@ class Fitter:
         than what is free for everybody, so that a miss says nothing of others."""
         query, before = self.query(row.shape_id), self._placed.get(row.id, 0)
         want = 1 if query.shape.is_gang else row.last_index - row.first_index + 1 - before
+        wanted = want if most is None else min(want, most)
         placed = 0
         self._is_lent, self.has_missed_lent = is_lent, False
         is_hopeless = not is_lent and self.has_missed(row.shape_id)
+        if not is_hopeless and self.keep_quota is not None:
+            self._kept_quota = self.keep_quota(row, wanted)
         if not is_hopeless and not self._is_too_much(row, query):
             caps = self._caps(row, query, is_within=is_within or self._may_not_borrow(row))
             if query.shape.is_gang:
                 placed = self._fit_gang(row, query, caps)
             else:
-                least = want if most is None else min(want, most)
-                placed = self._fit_members(row, query, want=least, caps=caps)
+                placed = self._fit_members(row, query, want=wanted, caps=caps)
+        self._kept_quota = {}
         self._placed[row.id] = before + placed
         return Fitted(placed, want - placed)
 
@@ -170,8 +176,7 @@ class Fitter:
 
     def _fit_members(self, row: PendingUnit, query: ShapeQuery, *, want: int, caps: Mapping[str, int]) -> int:
         within = self.quota.members_within(row.queue_id, query, want)
-        if self.limits.is_limited(row.queue_id):
-            within = members_within(query, self.limits.rooms(row), within)
+        within = members_within(query, self._rooms(row), within)
         shares = place_members(self._capacity, query, caps=caps, want=within, avoided=row.avoided_nodes)
         first = index = row.first_index + self._placed.get(row.id, 0)
         for share in shares:
@@ -190,17 +195,26 @@ class Fitter:
     def _caps(self, row: PendingUnit, query: ShapeQuery, *, is_within: bool) -> dict[str, int]:
         """GPUs by model that the row may take, for models that are bounded."""
         caps = self.quota.caps(row.queue_id, query, is_within=is_within)
-        if self.limits.is_limited(row.queue_id):
-            for resource, room in self.limits.rooms(row).items():
-                if resource in query.models:
-                    caps[resource] = min(room, caps.get(resource, room))
+        for resource, room in self._rooms(row).items():
+            if resource in query.models:
+                caps[resource] = min(room, caps.get(resource, room))
         return caps
 
+    def _rooms(self, row: PendingUnit) -> Mapping[str, int]:
+        """What owner and group may hold, and what is not kept for others."""
+        if not self.limits.is_limited(row.queue_id):
+            return self._kept_quota
+        rooms = self.limits.rooms(row)
+        for resource, room in self._kept_quota.items():
+            rooms[resource] = min(room, rooms.get(resource, room))
+        return rooms
+
     def _is_too_much(self, row: PendingUnit, query: ShapeQuery) -> bool:
-        """For the queue, or for its owner or group, whichever model it takes."""
+        """For the queue, for its owner or group, or beside what is kept, whichever model it takes."""
         if self.quota.exceeded(row.queue_id, query):
             return True
-        return self.limits.is_limited(row.queue_id) and bool(exceeded(query, self.limits.rooms(row)))
+        rooms = self._rooms(row)
+        return bool(rooms) and bool(exceeded(query, rooms))
 
     def _miss(self, shape_id: int, query: ShapeQuery) -> None:
         if self._is_lent:

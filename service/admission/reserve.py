@@ -235,13 +235,14 @@ class Reserver:
             self._count(claim, -1)
             self._claims.redate(replace(claim, cause=ClaimCause.GUARD))
 
-    def reserve(self, row: PendingUnit) -> bool:
-        """For a head that is blocked now. Whether others give way to it."""
+    def reserve(self, row: PendingUnit, *, lacks_places: bool) -> bool:
+        """For a head that is blocked now, and not by kept quota if it `lacks_places`. Whether others give way
+        to it."""
         # 1. Others give way to it, if it is entitled to their places.
         behind = self._behind(row)
         if self._preempt(row, behind):
             return True
-        if self._claims.find(row.id) is None:
+        if lacks_places and self._claims.find(row.id) is None:
             self._keep_places(row, behind)
         return False
 

@@ -242,6 +242,12 @@ def _held(facts: Facts) -> str:
         how = "it has no time limit, so it counts as never ending"
     else:
         how = "it would not surely end before" if until else "they have no date"
+    if facts.scope.get("of") == "quota":
+        what, queue = facts.scope.get("flavor") or facts.resource, facts.scope.get("queue", "")
+        return (
+            f"needs {facts.amount(facts.need)} of {what}, and of its quota queue {queue} "
+            f"has {facts.amount(facts.have)} besides what is kept for {named}{date}: {how}"
+        )
     return f"the places that it could use are kept for {named}{date}: {how}"
 
 
