@@ -179,11 +179,14 @@ class Field:
         "rooms",
         "shrunk",
         "stocks",
+        "text",
         "unavailable",
     )
 
     def __init__(self, filters: tuple[Filter, ...], level: str | None, pools: Mapping[int, Pool]) -> None:
         self.filters = filters
+        #: Its filters in a short name: part of the keys of shared numbers.
+        self.text = "|".join(each.text() for each in filters)
         self.pools = pools
         self.level = level
         self.grown = 0

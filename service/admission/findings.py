@@ -103,8 +103,7 @@ def _filter_scope(filter_: Filter) -> dict[str, str]:
 
 def field_key(kind: str, field: Field) -> str:
     """Name of a shared number about a field's nodes."""
-    where = "|".join(filter_.text() for filter_ in field.filters)
-    return f"{kind}@{field.level}:{where}" if field.level else f"{kind}:{where}"
+    return f"{kind}@{field.level}:{field.text}" if field.level else f"{kind}:{field.text}"
 
 
 def _insufficient(shortage: Shortage, numbers: dict[str, int]) -> Blocker:
@@ -202,7 +201,7 @@ def _need(query: ShapeQuery, shortage: Shortage) -> int:
 
 
 def available_nodes(field: Field) -> int:
-    return sum(len(bucket) for stock in field.stocks.values() for bucket in stock.buckets.values())
+    return len(field.members) - len(field.unavailable)
 
 
 def is_usable(field: Field, amount: str) -> bool:

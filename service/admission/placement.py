@@ -41,7 +41,7 @@ def place_gang(
 ) -> tuple[Share, ...] | None:
     """Places for every member, or None. `caps`: GPUs by model that the queue may still take.
     Nodes in `avoided` are used only when there is no place without them."""
-    if not query.has_sums() or not all(role.may_seat_all() for role in query.roles):
+    if not all(role.may_seat_all() for role in query.roles) or not query.has_sums():
         return None
     for left_out in (avoided, _NO_NODES) if avoided else (_NO_NODES,):
         scratch = Scratch(capacity.nodes, caps, left_out)
