@@ -24,7 +24,8 @@ def _usages(tree: QuotaTree, resource: str, changes: Mapping[int, int]) -> dict[
     """The usage of the nodes for which it is another."""
     usages: dict[QuotaNode, int] = {}
     for queue_id, taken in changes.items():
-        for node in tree.queues[queue_id].path():
+        path = tree.queues[queue_id].path() if tree.queues[queue_id].counts(resource) else ()
+        for node in path:
             before = usages.get(node, node.usage.get(resource, 0))
             usages[node] = before + taken
             kept = node.guaranteed.get(resource, 0)
