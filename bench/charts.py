@@ -75,6 +75,7 @@ def _draw_chart(axes: Axes, chart: Chart) -> None:
             va="bottom",
             fontsize=8.5,
             color=_INK,
+            bbox={"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1},
         )
     axes.set_xscale("log")
     axes.set_yscale("log")
@@ -88,7 +89,7 @@ def _label(axes: Axes, chart: Chart) -> None:
     axes.set_xticks(xs, [f"{x:,.0f}" for x in xs])
     axes.xaxis.set_minor_locator(NullLocator())
     axes.yaxis.set_major_locator(LogLocator(base=10, subs=(1.0, 2.0, 5.0)))
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     axes.yaxis.set_minor_locator(NullLocator())
     axes.set_title(chart.title, fontsize=11, color=_INK, loc="left", pad=24)
     axes.set_xlabel(chart.x_label, color=_INK)
