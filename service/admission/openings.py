@@ -3,7 +3,9 @@ takes: who is not among them need not be looked at again."""
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from service.admission.fit import Fitter
 from service.admission.query import ShapeQuery
@@ -24,17 +26,18 @@ class Openings:
         self._queues_of = world.backlog.queues_of
         self._fitter = fitter
         self._cohorts: dict[QuotaNode, _Cohort] = {}
+        self._needs: _Needs | None = None
 
     def has_quota(self, queue_id: int) -> bool:
         """Whether there may be quota for anything that waits in the queue."""
         cohort = self._cohort(queue_id)
-        return cohort is None or not cohort.open.isdisjoint(self._shapes_in[queue_id])
+        return cohort is None or not cohort.closed.issuperset(self._shapes_in[queue_id])
 
     def has_room(self, queue_id: int) -> bool:
         """Whether there may be quota, and a place, for anything that waits in the queue."""
         cohort, misses = self._cohort(queue_id), self._fitter.misses
         for shape_id in self._shapes_in[queue_id]:
-            if shape_id not in misses and (cohort is None or shape_id in cohort.open):
+            if shape_id not in misses and (cohort is None or shape_id not in cohort.closed):
                 return True
         return False
 
@@ -43,7 +46,7 @@ class Openings:
         if shape_id in self._fitter.misses:
             return False
         cohort = self._cohort(queue_id)
-        if cohort is not None and shape_id not in cohort.open:
+        if cohort is not None and shape_id in cohort.closed:
             return False
         return self._fitter.quota.has_room(queue_id, self._fitter.query(shape_id))
 
@@ -53,45 +56,66 @@ class Openings:
             return None
         known = self._cohorts.get(node)
         if known is None:
-            queries = ((shape_id, self._fitter.query(shape_id)) for shape_id in self._queues_of)
-            known = self._cohorts[node] = _Cohort(self._tree, node, queries)
+            if self._needs is None:
+                self._needs = _needs_of((each, self._fitter.query(each)) for each in self._queues_of)
+            known = self._cohorts[node] = _Cohort(self._tree, node, self._needs)
         if known.revision != node.root.revision:
             known.refresh()
         return known
 
 
-class _Cohort:
-    """`open`: shapes for which the members of the cohort may have quota, with what is held at `revision`."""
+class _Needs(NamedTuple):
+    """What one unit of each shape needs. `sorted`: by resource, the amounts, the least first, and whose they
+    are; without those models among which a role may choose. `choosing`: shapes that have such a role."""
 
-    def __init__(self, tree: QuotaTree, node: QuotaNode, queries: Iterable[tuple[int, ShapeQuery]]) -> None:
-        self._tree = tree
-        self._node = node
-        self.revision = node.root.revision
-        self.open: set[int] = set()
-        #: By resource, what those need of it that have no choice of models, the most last.
-        self._needs: dict[str, list[tuple[int, int]]] = {}
-        lefts: dict[str, int | None] = {}
-        for shape_id, query in queries:
-            lefts.update({resource: self._left(resource) for resource in query.most if resource not in lefts})
-            if not short_of(query, lefts):
-                self.open.add(shape_id)
-                self._note_needs(shape_id, query)
-        for needs in self._needs.values():
-            needs.sort()
+    sorted: dict[str, tuple[list[int], list[int]]]
+    choosing: list[tuple[int, ShapeQuery]]
 
-    def refresh(self) -> None:
-        """As quota is now: who needs too much is open no more."""
-        self.revision = self._node.root.revision
-        for resource, needs in self._needs.items():
-            left = self._left(resource)
-            while needs and left is not None and needs[-1][0] > left:
-                self.open.discard(needs.pop()[1])
 
-    def _note_needs(self, shape_id: int, query: ShapeQuery) -> None:
+def _needs_of(queries: Iterable[tuple[int, ShapeQuery]]) -> _Needs:
+    needs: dict[str, list[tuple[int, int]]] = {}
+    choosing: list[tuple[int, ShapeQuery]] = []
+    for shape_id, query in queries:
         has_choice = any(len(role.models) > 1 for role in query.roles)
+        if has_choice:
+            choosing.append((shape_id, query))
         for resource, need in query.most.items():
             if need and (resource not in query.models or not has_choice):
-                self._needs.setdefault(resource, []).append((need, shape_id))
+                needs.setdefault(resource, []).append((need, shape_id))
+    in_order = {resource: sorted(each) for resource, each in needs.items()}
+    return _Needs(
+        {
+            resource: ([need for need, _ in each], [one for _, one in each])
+            for resource, each in in_order.items()
+        },
+        choosing,
+    )
+
+
+class _Cohort:
+    """`closed`: shapes for which the members of the cohort have no quota, with what is held at `revision`."""
+
+    def __init__(self, tree: QuotaTree, node: QuotaNode, needs: _Needs) -> None:
+        self._tree = tree
+        self._node = node
+        self._needs = needs.sorted
+        #: By resource, from which position of its needs on shapes are closed.
+        self._ends = {resource: len(amounts) for resource, (amounts, _) in needs.sorted.items()}
+        self.closed: set[int] = set()
+        for shape_id, query in needs.choosing:
+            if short_of(query, {resource: self._left(resource) for resource in query.most}):
+                self.closed.add(shape_id)
+        self.revision = -1
+        self.refresh()
+
+    def refresh(self) -> None:
+        """As quota is now: who needs too much has none any more."""
+        self.revision = self._node.root.revision
+        for resource, (amounts, shape_ids) in self._needs.items():
+            left, end = self._left(resource), self._ends[resource]
+            first = end if left is None else bisect_right(amounts, left, 0, end)
+            self.closed.update(shape_ids[first:end])
+            self._ends[resource] = first
 
     def _left(self, resource: str) -> int | None:
         """What a queue of the cohort may take at most; None: some have no bound."""
