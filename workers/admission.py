@@ -28,6 +28,7 @@ from service.operations.term import LedgerDisagrees, ReservationRefused, Term
 from service.points import reach
 from service.settings import Settings
 from service.store.engine import make_direct_engine
+from workers.collector import spare_collector
 from workers.lease_keeper import LeaseKeeper
 from workers.suspects import Suspects
 
@@ -75,10 +76,10 @@ class _Cycle:
 class Leader:
     """One candidate for leadership. Not thread-safe, except for its lease keeper.
 
-    `keeps_lease` renews the lease from a thread, for processes that live by the wall clock; without
-    it each cycle renews it. `name` has to be unique among those that live: a leader may always take
-    its own lease. Methods raise sqlalchemy's or redis' errors while a store is away, and can be
-    called again.
+    `keeps_lease` renews the lease from a thread, for processes that live by the wall clock and do nothing
+    else; without it each cycle renews it. `name` has to be unique among those that live: a leader may
+    always take its own lease. Methods raise sqlalchemy's or redis' errors while a store is away, and can
+    be called again.
     """
 
     def __init__(
@@ -338,6 +339,8 @@ class Leader:
             self._stop_keeping()
             _discard(conn)
             raise
+        if self._keeps_lease:
+            spare_collector()
         _log.info("lease_taken", holder=self.name, epoch=epoch)
 
     def _keep(self, epoch: int) -> None:
