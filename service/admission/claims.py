@@ -98,10 +98,12 @@ class ClaimBook:
         self._claims[claim.unit_id] = claim
 
     def end(self, unit_id: int, wasted: WasteCause | None = None) -> None:
-        """`wasted`: why others gave way to the unit for nothing."""
-        self.changes += 1
+        """Nothing, where the unit has none. `wasted`: why others gave way to it for nothing."""
         claim = self._claims.pop(unit_id, None)
-        if wasted is not None and claim is not None and claim.cause is ClaimCause.PREEMPTION:
+        if claim is None:
+            return
+        self.changes += 1
+        if wasted is not None and claim.cause is ClaimCause.PREEMPTION:
             self._wasted[unit_id] = wasted
 
     def all_taken(self) -> Iterator[Taken]:
