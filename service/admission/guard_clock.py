@@ -67,9 +67,17 @@ class GuardClocks:
             return before
         halted = self._halted(queue_id)
         after = next_pauses(
-            before, halted, queue_id=queue_id, now=self._now, guard_seconds=self._guard_seconds
+            before,
+            halted,
+            queue_id=queue_id,
+            now=self._now,
+            guard_seconds=self._guard_seconds,
+            is_waiting=self._is_waiting,
         )
         return after if after is before else without_old(after, self._world.backlog.oldest_in(queue_id))
+
+    def _is_waiting(self, unit_id: int) -> bool:
+        return unit_id in self._world.pending and unit_id not in self._finished
 
     def _halted(self, queue_id: int) -> Halted:
         queue = self._world.configuration.queues.get(queue_id)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
@@ -74,9 +74,16 @@ def clock_of(pauses: Pauses, shape_id: int, unit_id: int, *, since: datetime, gu
 
 
 def next_pauses(
-    pauses: Pauses, halted: Halted, *, queue_id: int, now: datetime, guard_seconds: float
+    pauses: Pauses,
+    halted: Halted,
+    *,
+    queue_id: int,
+    now: datetime,
+    guard_seconds: float,
+    is_waiting: Callable[[int], bool],
 ) -> Pauses:
-    """With whose clocks stand still from now on; the same object if nothing has to be noted.
+    """With whose clocks stand still from now on; the same object if nothing has to be noted. `is_waiting`
+    says so of a row: nobody asks any more for the clock of one that has left, and that it left is no change.
 
     A clock that runs again is noted at once. One that stops is noted once in a slot of the queue, and only
     then: what stops for a moment again and again is told no more than it stood still, and the log stays
@@ -87,6 +94,9 @@ def next_pauses(
     changed_at = None if last is None else last.ended_at or last.began_at
     if halted == current or (changed_at is not None and now < changed_at):
         return pauses
+    current = _of_waiting(current, is_waiting)
+    if halted == current:
+        return pauses
     if changed_at is not None and _slot(now, guard_seconds) <= _slot(changed_at, guard_seconds):
         halted = _common(current, halted)
         if halted == current:
@@ -96,7 +106,7 @@ def next_pauses(
         pauses = (*pauses[:-1], *ended)
     if halted != NOBODY:
         pauses = (*pauses, GuardPause(queue_id=queue_id, began_at=now, ended_at=None, halted=halted))
-    return _shortened(pauses)
+    return _shortened(pauses, is_waiting)
 
 
 def without_old(pauses: Pauses, since: datetime) -> Pauses:
@@ -105,14 +115,25 @@ def without_old(pauses: Pauses, since: datetime) -> Pauses:
     return pauses if len(met) == len(pauses) else tuple(met)
 
 
-def _shortened(pauses: Pauses) -> Pauses:
+def _shortened(pauses: Pauses, is_waiting: Callable[[int], bool]) -> Pauses:
     """Of too many the oldest two become one, of whom both stopped; the others are told that they ran."""
     while len(pauses) > _MOST:
         first, second, *rest = pauses
-        halted = _common(first.halted, second.halted) if first.ended_at == second.began_at else NOBODY
+        both = (_of_waiting(each.halted, is_waiting) for each in (first, second))
+        halted = _common(*both) if first.ended_at == second.began_at else NOBODY
         merged = () if halted == NOBODY else (replace(second, began_at=first.began_at, halted=halted),)
         pauses = (*merged, *(rest if merged else pauses[1:]))
     return pauses
+
+
+def _of_waiting(halted: Halted, is_waiting: Callable[[int], bool]) -> Halted:
+    """Without the rows that have left."""
+    moving = halted.moving
+    return Halted(
+        halted.shape_ids,
+        tuple(unit_id for unit_id in halted.unit_ids if is_waiting(unit_id)),
+        None if moving is None else tuple(unit_id for unit_id in moving if is_waiting(unit_id)),
+    )
 
 
 def _common(one: Halted, other: Halted) -> Halted:

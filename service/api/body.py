@@ -7,6 +7,7 @@ bytes straight into the struct and says which field is wrong.
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
@@ -132,7 +133,9 @@ def _decode(body: bytes, kind: type[T]) -> T:
         _refuse_repeated_keys(body)
         return found
     # What is wrong may be said again, and right, so that nobody finds it.
-    _refuse_repeated_keys(body)
+    with suppress(msgspec.ValidationError):
+        # A number that nobody could read is not read here either; its field is named below.
+        _refuse_repeated_keys(body)
     wrong = find_wrong_fields(body, kind, first=first)
     raise InvalidRequest.of([FieldError(each.path[:300], readable(each.sentence)[:500]) for each in wrong])
 

@@ -19,16 +19,23 @@ def find_repeated_key(body: bytes) -> str | None:
 
     Keys are counted as they came and as a decoder keeps them, which is a fraction of what decoding them into
     their types takes; only a body that has lost one is looked at key by key."""
-    if _count(body) == _count(msgspec.json.encode(msgspec.json.decode(body))):
+    kept = msgspec.json.encode(msgspec.json.decode(body))
+    # Both in the same way: the fast one takes a text that begins with a colon for a key.
+    is_plain = b"\\" not in body and b"\\" not in kept and _SPACED_KEY.search(body) is None
+    count = _count_plain if is_plain else _count
+    if count(body) == count(kept):
         return None
     return next(_repeated(json.loads(body, object_pairs_hook=_Pairs), ""), None)
 
 
+def _count_plain(body: bytes) -> int:
+    """How many keys are written in it, and how many texts begin with a colon: no text has a quote in it, and
+    no key has a space behind it."""
+    return body.count(b'":')
+
+
 def _count(body: bytes) -> int:
     """How many keys are written in it."""
-    if b"\\" not in body and _SPACED_KEY.search(body) is None:
-        # No text has a quote in it, so each that a colon follows ends a key.
-        return body.count(b'":')
     return _TEXT.findall(body).count(b":")
 
 

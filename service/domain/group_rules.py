@@ -64,7 +64,7 @@ def broken_placement_rules(spec: GroupSpec, pools: Collection[Sequence[str]]) ->
     unknown = {field: level for field, level in asked.items() if level is not None and level not in known}
     named = ", ".join(sorted(known))
     errors = tuple(
-        FieldError(field, f"no pool has a topology level {level!r}; there is: {named}")
+        FieldError(field, f"no pool that the queue may use has a topology level {level!r}; there is: {named}")
         for field, level in unknown.items()
     )
     return errors or tuple(_order_of_levels(spec, pools))
@@ -81,7 +81,7 @@ def _order_of_levels(spec: GroupSpec, pools: Collection[Sequence[str]]) -> Itera
             "topology.preferred",
             f"{preferred!r} is wider than the required {required!r}"
             if both
-            else f"no pool has both {preferred!r} and the required {required!r}",
+            else f"no pool that the queue may use has both {preferred!r} and the required {required!r}",
         )
 
 

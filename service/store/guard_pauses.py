@@ -62,14 +62,14 @@ class Guarded:
 
 
 def find_guarded(conn: Connection, group_id: int) -> Guarded | None:
-    """The first row of the group that waits."""
+    """The first row of the group that waits; those that are held or back off come last."""
     row = conn.execute(
         text(
             "SELECT u.id AS unit_id, g.queue_id, g.shape_id,"
             " COALESCE(u.waiting_since, g.submitted_at) AS since"
             " FROM units u JOIN groups g ON g.id = u.group_id"
             " WHERE u.group_id = :group_id AND u.ended_at IS NULL AND u.status = 'Pending'"
-            " ORDER BY u.first_index LIMIT 1"
+            " ORDER BY u.is_held, u.backoff_until NULLS FIRST, u.first_index LIMIT 1"
         ),
         {"group_id": group_id},
     ).one_or_none()

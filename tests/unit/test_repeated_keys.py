@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from service.api.repeated_keys import find_repeated_key
@@ -39,6 +39,8 @@ def _has_twice(value: Any) -> bool:
     return isinstance(value, list) and any(_has_twice(each) for each in value)
 
 
+@example(_Object([("a", ":"), ("a", ":b")]), " : ")
+@example(_Object([("a", "\\"), ("a", ":b")]), ":")
 @given(_VALUES, st.sampled_from([":", ": ", " : ", "\n:"]))
 def test_whatever_the_texts_look_like(value: Any, colon: str) -> None:
     found = find_repeated_key(_written(value, colon).encode())

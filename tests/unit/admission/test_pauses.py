@@ -25,10 +25,16 @@ GUARD = 960.0
 ONE, TWO = Halted((1,)), Halted((1, 2))
 
 
+def waits_ever(_: int) -> bool:
+    return True
+
+
 def log(*steps: tuple[float, Halted]) -> Pauses:
     pauses: Pauses = ()
     for seconds, halted in steps:
-        pauses = next_pauses(pauses, halted, queue_id=1, now=after(seconds), guard_seconds=GUARD)
+        pauses = next_pauses(
+            pauses, halted, queue_id=1, now=after(seconds), guard_seconds=GUARD, is_waiting=waits_ever
+        )
     return pauses
 
 
@@ -50,7 +56,10 @@ def read(pauses: Pauses, shape_id: int = 1, unit_id: int = 10, *, since: float =
 def test_what_is_as_before_is_not_noted() -> None:
     assert log((0, NOBODY)) == ()
     pauses = log((0, ONE))
-    assert next_pauses(pauses, ONE, queue_id=1, now=after(50), guard_seconds=GUARD) is pauses
+    assert (
+        next_pauses(pauses, ONE, queue_id=1, now=after(50), guard_seconds=GUARD, is_waiting=waits_ever)
+        is pauses
+    )
 
 
 def test_a_clock_that_runs_again_is_noted_at_once() -> None:
@@ -70,9 +79,40 @@ def test_in_a_strict_queue_each_head_of_a_slot_is_told_that_it_ran() -> None:
     assert spans(pauses)[-1] == (3, None, Halted(moving=(10, 11)))
 
 
+def test_that_a_row_has_left_is_no_change() -> None:
+    pauses = log((0, Halted((), (1, 2, 3))))
+    left = next_pauses(
+        pauses,
+        Halted((), (2, 3)),
+        queue_id=1,
+        now=after(50),
+        guard_seconds=GUARD,
+        is_waiting=lambda unit_id: unit_id != 1,
+    )
+    assert left is pauses
+
+
+def test_heads_that_have_left_are_not_named_for_ever() -> None:
+    pauses: Pauses = ()
+    for head in range(1, 1000):
+        pauses = next_pauses(
+            pauses,
+            Halted(moving=(head,)),
+            queue_id=1,
+            now=after(head / 10),
+            guard_seconds=GUARD,
+            is_waiting=lambda unit_id, head=head: unit_id >= head,  # type: ignore[misc]
+        )
+    assert pauses[-1].halted.moving == (999,)
+    assert max(len(pause.halted.moving or ()) for pause in pauses) <= 2
+
+
 def test_a_clock_that_was_set_back_notes_nothing() -> None:
     pauses = log((100, ONE))
-    assert next_pauses(pauses, NOBODY, queue_id=1, now=after(50), guard_seconds=GUARD) is pauses
+    assert (
+        next_pauses(pauses, NOBODY, queue_id=1, now=after(50), guard_seconds=GUARD, is_waiting=waits_ever)
+        is pauses
+    )
 
 
 def test_the_clock_runs_but_in_pauses() -> None:
@@ -134,7 +174,9 @@ def test_no_clock_is_told_that_it_stood_still_while_it_was_seen_to_run(
         if not stops:
             ran += max(0, now + wait - max(now, since))
         now += wait
-        pauses = next_pauses(pauses, halted, queue_id=1, now=after(now), guard_seconds=GUARD)
+        pauses = next_pauses(
+            pauses, halted, queue_id=1, now=after(now), guard_seconds=GUARD, is_waiting=waits_ever
+        )
         assert all(pause.ended_at is not None for pause in pauses[:-1])
         assert all(one.ended_at <= other.began_at for one, other in pairwise(pauses))  # type: ignore[operator]
         stops = halted.stops(shape_id, unit_id)
