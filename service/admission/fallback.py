@@ -84,7 +84,7 @@ class Fallbacks:
             return row
         stage = 0 if self._now is None else bisect_right(list(_instants(row, shape)), self._now)
         shape_id = at_stage_id(whole, stage) if stage < len(steps) else whole
-        if shape_id not in shapes:
+        if shape_id not in shapes or shapes[shape_id].terms != shape.terms:
             shapes[shape_id] = at_stage(shape, stage)
         return row if shape_id == row.shape_id else replace(row, shape_id=shape_id)
 

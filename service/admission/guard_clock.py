@@ -99,7 +99,8 @@ class GuardClocks:
         memory = self._world.memory
         gate, infeasible = memory.gates.of(queue_id), memory.infeasible.get(queue_id, set[int]())
         emptied = frozenset(self._emptied.get(queue_id, ()))
-        stamp = gate.answers, len(infeasible), None if emptied else self._stamp_of_rows(queue_id)
+        # The gate itself: one that was made anew counts from the beginning.
+        stamp = gate, gate.answers, len(infeasible), None if emptied else self._stamp_of_rows(queue_id)
         known = memory.halted.get(queue_id)
         if known is not None and known.stamp == stamp and None not in stamp:
             return known.halted

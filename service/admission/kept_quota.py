@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import NamedTuple
 
 from service.admission.backfill import is_over_by
@@ -58,14 +59,24 @@ class KeptQuota:
     def rooms(self, row: PendingUnit, want: int) -> dict[str, int]:
         """How much the row may take of each resource that is kept from it, if it wants so many units."""
         rooms: dict[str, int] = {}
-        for claim in self._claims_before(row):
-            for resource, left in self._left(row, want, claim):
+        tightest: Stopped | None = None
+        claims = sorted(self._claims_before(row), key=_by_date)
+        for position, claim in enumerate(claims):
+            for resource, left in self._left(row, want, claim, claims[:position]):
                 if left < rooms.get(resource, left + 1):
                     rooms[resource] = left
-                if exceeded(self._fitter.query(row.shape_id), {resource: left}):
-                    self.stopped.setdefault((row.queue_id, row.shape_id), Stopped(claim, resource, left))
-                    self.stopped_rows.add(row.id)
+                if tightest is None or left < tightest.left:
+                    tightest = Stopped(claim, resource, left)
+        if tightest is not None and self._is_stopped(row, rooms):
+            self.stopped.setdefault((row.queue_id, row.shape_id), tightest)
+            self.stopped_rows.add(row.id)
         return rooms
+
+    def _is_stopped(self, row: PendingUnit, rooms: Mapping[str, int]) -> bool:
+        """Whether not all of it may start. Of a range that may choose among models: whether nothing may."""
+        query = self._fitter.query(row.shape_id)
+        has_choice = any(len(role.models) > 1 for role in query.roles)
+        return bool(exceeded(query, rooms)) or not (query.shape.is_gang or has_choice)
 
     def may_let(self, row: PendingUnit) -> bool:
         """Whether the row might start where an equal of its class was stopped."""
@@ -108,20 +119,26 @@ class KeptQuota:
         is_older = own is not None and (own.made_at, own.unit_id) < (claim.made_at, claim.unit_id)
         return not is_older and not may_preempt(claimant, row, queue)
 
-    def _left(self, row: PendingUnit, want: int, claim: Claim) -> Iterator[tuple[str, int]]:
-        """Of resources of which the row could take more than the claimant leaves."""
+    def _left(
+        self, row: PendingUnit, want: int, claim: Claim, earlier: Sequence[Claim]
+    ) -> Iterator[tuple[str, int]]:
+        """Of resources of which the row could take more than the claimant leaves, once those with `earlier`
+        dates have started."""
         queue_id = self._world.pending[claim.unit_id].queue_id
         for resource, most in self._most(row, want).items():
             need = self._need(claim).get(resource, 0)
             room = self._fitter.quota.headroom(queue_id, resource) if need and most else None
-            if room is None or (room >= need + most and self._world.pending[claim.unit_id].is_preemptible):
+            needed = need + sum(self._need(each).get(resource, 0) for each in earlier)
+            if room is None or (room >= needed + most and self._world.pending[claim.unit_id].is_preemptible):
                 # There is enough for both even now.
                 continue
-            if self._leaves(claim, row, resource, 0) and not self._leaves(claim, row, resource, most):
+            started = [each for each in earlier if self._holds_at(claim.due_at, each)]
+            leaves = partial(self._leaves, claim, row, resource, started)
+            if leaves(0) and not leaves(most):
                 low, high = 0, most
                 while high - low > 1:
                     middle = (low + high) // 2
-                    is_left = self._leaves(claim, row, resource, middle)
+                    is_left = leaves(middle)
                     low, high = (middle, high) if is_left else (low, middle)
                 low = max(low, self._own_room(row.queue_id, resource) if row.queue_id != queue_id else 0)
                 if low < most:
@@ -132,10 +149,20 @@ class KeptQuota:
         node = self._world.quota.queues[queue_id]
         return max(0, node.subtree.get(resource, 0) - node.usage.get(resource, 0))
 
-    def _leaves(self, claim: Claim, row: PendingUnit, resource: str, taken: int) -> bool:
-        """Whether the claimant has quota at its date, if the row takes so much."""
+    def _holds_at(self, due_at: datetime | None, claim: Claim) -> bool:
+        """Whether a claimant that starts at its own date is there then."""
+        claimant = self._world.pending[claim.unit_id]
+        return claim.due_at is None or not is_over_by(claimant, claim.due_at, due_at)
+
+    def _leaves(
+        self, claim: Claim, row: PendingUnit, resource: str, started: Sequence[Claim], taken: int
+    ) -> bool:
+        """Whether the claimant has quota at its date, if the row takes so much and these have started."""
         claimant, tree = self._world.pending[claim.unit_id], self._world.quota
         changes = dict(self._given_back(claim, resource))
+        for other in started:
+            other_id = self._world.pending[other.unit_id].queue_id
+            changes[other_id] = changes.get(other_id, 0) + self._need(other).get(resource, 0)
         changes[row.queue_id] = changes.get(row.queue_id, 0) + taken
         room = room_with(tree, claimant.queue_id, resource, changes)
         node = tree.queues[claimant.queue_id]
@@ -191,3 +218,9 @@ class KeptQuota:
     def _roles(self, row: PendingUnit) -> Sequence[RoleShape]:
         shape = self._world.shapes[row.shape_id]
         return [shape.roles[role.position] for role in self._fitter.query(row.shape_id).roles]
+
+
+def _by_date(claim: Claim) -> tuple[bool, float, datetime, int]:
+    """Those without a date last; of equals the oldest first."""
+    at = claim.due_at
+    return at is None, 0.0 if at is None else at.timestamp(), claim.made_at, claim.unit_id

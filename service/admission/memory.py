@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from service.admission.backlog import ClassId
 from service.admission.differences import NodeChanges
-from service.admission.gates import Gates
+from service.admission.gates import Gate, Gates
 from service.admission.pauses import Halted
 from service.admission.plan import Blocker, QueueVerdict
 from service.admission.quota import Exceeded
@@ -64,7 +64,7 @@ class HaltedMemo(NamedTuple):
     """Whose guard clocks stand still in a queue, and on what that rests: the answers of its gate, how many of
     its classes never fit, and what its single rows rest on; None if that was moved by the cycle itself."""
 
-    stamp: tuple[int, int, tuple[int, ...] | None]
+    stamp: tuple[Gate, int, int, tuple[int, ...] | None]
     halted: Halted
 
 

@@ -4,7 +4,7 @@ any place is imagined. A no is certain, a yes is not."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from service.admission.candidates import Candidates, Source
 from service.admission.field import Field
@@ -50,21 +50,22 @@ class Prospects:
             return False
         query = world.capacity.query(row.shape_id, world.shapes[row.shape_id])
         own, others = self._candidates.own_source(row), self._candidates.other_sources(row)
-        sources = self._entitled(row, query, own=own, others=others)
-        return bool(sources) and (
+        return any(
             not is_missed or self._has_places(query.roles[0], sources=[self._leaving, *sources], lent=lent)
+            for sources in self._entitled(row, query, own=own, others=others)
         )
 
     def _entitled(
         self, row: PendingUnit, query: ShapeQuery, *, own: Source | None, others: Sequence[Source]
-    ) -> list[Source]:
-        """Those of which the row may take something, if they make enough quota free; else none."""
+    ) -> Iterator[list[Source]]:
+        """Those of which it may take something, on some of its models, if that makes enough quota free."""
         mine = [] if own is None else [own]
+        found: set[int] = set()
         for usage in usages_of(query):
             sources = [*mine, *others] if self._may_take_of_others(row, usage, mine) else mine
-            if sources and self._has_quota(row, usage, sources):
-                return sources
-        return []
+            if len(sources) not in found and sources and self._has_quota(row, usage, sources):
+                found.add(len(sources))
+                yield sources
 
     def _may_take_of_others(self, row: PendingUnit, usage: Mapping[str, int], mine: Iterable[Source]) -> bool:
         policy = self._world.configuration.queues[row.queue_id].policy

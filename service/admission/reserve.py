@@ -210,9 +210,8 @@ class Reserver:
             if row.shape_id not in self._fitter.misses or not self._lacks_places_alone(row):
                 continue
             searches += 1
-            if searches > _GUARDED:
-                return
-            self._keep_for_guard(row)
+            if searches <= _GUARDED:
+                self._keep_for_guard(row)
 
     def _keep_for_guard(self, row: PendingUnit) -> None:
         """Beside what is kept for others; if there is no such set, heads that come behind it give theirs up:
@@ -367,7 +366,10 @@ class Reserver:
         return self._fitter.caps_of(row) is not None and self._is_first(row)
 
     def _may_be_next(self, row: PendingUnit) -> bool:
-        return not self._fitter.limits.is_over(row) and self._is_first(row)
+        if self._fitter.limits.is_over(row) or not self._is_first(row):
+            return False
+        # Its equals may borrow what it may not.
+        return row.is_preemptible or self._fitter.caps_of(row) is not None
 
     def _is_first(self, row: PendingUnit) -> bool:
         """In a strict queue only the first may start."""

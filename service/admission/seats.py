@@ -48,8 +48,8 @@ def add_seats(
         if membership is not None and membership.state.is_available:
             now, _ = membership.state.count(membership.eligible)
             more = _free_without(membership, gone) // gpus - now // gpus
-            if more > 0:
-                extra[membership.stock.domain] += more
+            # Also where it is nothing: they may hold CPUs or memory that keep GPUs from being used.
+            extra[membership.stock.domain] += max(0, more)
 
 
 def most_seats(fields: Iterable[Field], gpus: int, extra: Mapping[Domain, int]) -> int:

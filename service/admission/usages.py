@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, islice, product
 
 from service.admission.query import NO_MODEL, RoleQuery, ShapeQuery
 from service.admission.resident import World
+from service.admission.sizes import counts_of
 from service.domain.node import Place
 from service.domain.resources import CPUS, MEMORY
 from service.domain.shape import usage_of
@@ -31,7 +32,7 @@ def usages_of(query: ShapeQuery) -> list[Mapping[str, int]]:
     return list(found.values())
 
 
-def usage_at(world: World, shape_id: int, places: Iterable[Place]) -> Mapping[str, int]:
+def usage_at(world: World, shape_id: int, places: Sequence[Place]) -> Mapping[str, int]:
     """What a unit of the shape holds on these places."""
     models: dict[int, dict[str, int]] = {}
     for place in places:
@@ -41,7 +42,8 @@ def usage_at(world: World, shape_id: int, places: Iterable[Place]) -> Mapping[st
         for device in place.devices:
             if (model := of_device.get(device)) is not None:
                 by_model[model] = by_model.get(model, 0) + 1
-    return usage_of(world.shapes[shape_id], models)
+    shape = world.shapes[shape_id]
+    return usage_of(shape.of_size(counts_of(shape, places)) if shape.is_elastic else shape, models)
 
 
 def _whole(role: RoleQuery) -> Iterator[_Split]:

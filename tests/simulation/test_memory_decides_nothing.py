@@ -30,4 +30,4 @@ def test_a_world_without_memory_makes_the_same_plan(seed: int) -> None:
 def _decided(plan: Plan) -> Plan:
     """But for what is noted of guard clocks: pauses that nobody asks about any more are cleared away when
     their queue is looked at, which memory puts off."""
-    return replace(plan, pauses_made=(), pauses_dropped=frozenset())
+    return replace(plan, pauses_dropped=frozenset())
