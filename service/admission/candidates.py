@@ -222,10 +222,5 @@ class Candidates:
 
 
 def _is_on(candidate: Candidate, fields: Iterable[Field]) -> bool:
-    """Whether it holds something on a node that one of the fields allows."""
-    return any(
-        (membership := each.members.get(taken.node_id)) is not None
-        and (not membership.eligible or not membership.eligible.isdisjoint(taken.devices))
-        for each in fields
-        for taken in candidate.frees
-    )
+    """Whether it holds something, if only CPUs or memory, on a node that one of the fields allows."""
+    return any(taken.node_id in each.members for each in fields for taken in candidate.frees)

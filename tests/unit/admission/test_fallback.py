@@ -165,6 +165,25 @@ def test_other_terms_of_the_queue_count_at_once() -> None:
     assert _nodes(at.cycle(2)) == []
 
 
+def test_the_models_that_are_considered_are_those_of_the_new_terms() -> None:
+    fast, slow, third = _FAST, _SLOW, node(3, 4, model="third")
+    at = site(
+        [fast, slow, third],
+        [replace(queue(), policy=QueuePolicy(flavors=("fast", "slow", "third")))],
+        gang(1, role(1, 4, models=["fast"])),
+    )
+    at.cycle()
+    at.submit(_group(2, ("fast", "slow", "third")))
+    assert _nodes(at.cycle(1)) == []
+    policy = QueuePolicy(flavors=("slow", "third"))
+    version = at.world.configuration.version + 1
+    nodes = [fast, slow, third]
+    at.world.apply(
+        Changes(configuration=configuration(nodes, [replace(queue(), policy=policy)], version=version))
+    )
+    assert _nodes(at.cycle(2)) == [2]
+
+
 def test_a_group_that_only_its_second_model_could_hold_is_not_told_that_it_never_fits() -> None:
     at = site([_SLOW], [queue()], _group(1))
     assert _codes(at.cycle(0)) == [Code.NO_MATCHING_FLAVOR]

@@ -126,6 +126,18 @@ def test_a_queue_may_take_what_it_does_not_lend() -> None:
     assert cycle(made, 3) == [3]
 
 
+def test_what_several_claimants_need_is_added_up() -> None:
+    policy = Policy(guard_seconds=100_000, reserve_depth=2)
+    made = site([node(number, gpus=4) for number in range(1, 6)], [queue(1, nominal={"mx": 12}), queue(9)])
+    made.submit(on(90, 1, limit=1000, queue_id=9), on(91, 2, limit=2000, queue_id=9), on(1, 3))
+    assert set(cycle(made, 0, policy)) == {1, 90, 91}
+    made.submit(on(2, 1, at=1), on(3, 2, at=1))
+    assert cycle(made, 1, policy) == []
+    assert len(made.world.claims) == 2
+    made.submit(on(4, 4, at=2), on(5, 5, at=2, limit=500))
+    assert cycle(made, 3, policy) == [5]
+
+
 def test_a_guard_without_a_date_keeps_what_it_needs_now() -> None:
     policy = Policy(guard_seconds=100, reserve_depth=0)
     made = site([node(number, gpus=4) for number in range(1, 4)], [queue(1, nominal={"mx": 8}), queue(9)])

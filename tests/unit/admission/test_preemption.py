@@ -49,6 +49,14 @@ def test_who_never_ran_does_not_preempt() -> None:
     assert victims(ask(_full(), _with(_one(9, priority=5), has_never_run=True))) == []
 
 
+def test_who_holds_no_gpus_gives_way_too() -> None:
+    made = site([node(1, 4, cpus=4)], [queue(1, preempt_within=LOWER)])
+    run(made, gang(1, role(1, 0, cpus=3), priority=0))
+    made.submit(gang(2, role(1, 4, cpus=4), priority=5, at=1))
+    plan = made.cycle(2)
+    assert [eviction.unit_id >> 20 for eviction in plan.evictions] == [1]
+
+
 def test_what_leaves_already_is_waited_for_and_not_chosen_again() -> None:
     made = _full()
     change(made, 4, evicting_until=after(500))
