@@ -39,6 +39,10 @@ class Capacity:
         #: What a cycle has taken, and what it has lent of what is kept (True), to be undone backwards.
         self._journal: list[tuple[Taken, bool]] = []
         self._takes = 0
+        #: Stands for what is lent: another one whenever something has become free that was not before. By
+        #: entry of the journal, which one it was before.
+        self._lent = self._lends = 0
+        self._lent_before: list[int] = []
         #: What is kept for waiting units, by unit: it is not free.
         self._kept: dict[int, tuple[Taken, ...]] = {}
         #: Whether shapes found a place, and how much their fields had shrunk or grown then: with what is kept
@@ -149,7 +153,7 @@ class Capacity:
     def take(self, taken: Taken) -> None:
         """Hold until `give_back`."""
         self._change(taken, is_release=False)
-        self._journal.append((taken, False))
+        self._note(taken, is_lent=False)
         self._takes += 1
 
     def lend(self, kept: Iterable[Taken]) -> int:
@@ -157,21 +161,33 @@ class Capacity:
         mark = len(self._journal)
         for taken in kept:
             self._change(taken, is_release=True)
-            self._journal.append((taken, True))
+            self._note(taken, is_lent=True)
+            self._set_lent()
         return mark
 
     def undo(self, mark: int) -> None:
         """Everything that was taken and lent since `mark`."""
         while len(self._journal) > mark:
             taken, is_lent = self._journal.pop()
+            self._lent = self._lent_before.pop()
             self._change(taken, is_release=not is_lent)
             self._takes -= not is_lent
 
     def put_back(self, taken: Taken) -> None:
         """What was taken is free again, before `give_back`."""
-        self._journal.remove((taken, False))
+        position = self._journal.index((taken, False))
+        del self._journal[position], self._lent_before[position]
         self._takes -= 1
         self._change(taken, is_release=True)
+        self._set_lent()
+
+    def _note(self, taken: Taken, *, is_lent: bool) -> None:
+        self._journal.append((taken, is_lent))
+        self._lent_before.append(self._lent)
+
+    def _set_lent(self) -> None:
+        self._lends += 1
+        self._lent = self._lends
 
     def imagine(self, taken: Taken, *, is_free: bool) -> None:
         """As if what somebody holds were free, until the caller says the opposite."""
@@ -185,6 +201,11 @@ class Capacity:
     def is_in_use(self) -> bool:
         """Whether a cycle has taken something that it may give back."""
         return self._takes > 0
+
+    @property
+    def lent(self) -> int:
+        """The same as before, if nothing is free now that was not then: what was too little still is."""
+        return self._lent
 
     @property
     def takes(self) -> int:

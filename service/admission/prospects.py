@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from math import inf
 
 from service.admission.candidates import Candidates, Source
 from service.admission.field import Field
@@ -30,12 +31,15 @@ class Prospects:
         self._candidates = candidates
         self._leaving = Source()
         self._by_leaving: dict[tuple[tuple[Field, ...], int], _Extra] = {}
+        #: By fields, GPUs of a member and who might give way.
+        self._most: dict[tuple[object, ...], tuple[int, int]] = {}
 
     def note_leaving(self, units: Iterable[RunningUnit]) -> None:
         """These go too."""
         for unit in units:
             self._leaving.add(unit, taken_by(unit.places, self._world.shapes[unit.shape_id]))
         self._by_leaving.clear()
+        self._most.clear()
 
     def nodes_of(self, row: PendingUnit, lent: Iterable[Taken]) -> set[int]:
         """On which something may become free for the row."""
@@ -98,6 +102,9 @@ class Prospects:
         gpus = role.requests.gpus
         if not gpus:
             return True
+        key = (role.fields, gpus, *(id(source) for source in sources[1:]))
+        if not lent and self._most_left(key) < role.count:
+            return False
         extra = Counter(self._extra_of_leaving(role.fields, gpus))
         lent_on: dict[int, list[Taken]] = {}
         for taken in lent:
@@ -108,7 +115,16 @@ class Prospects:
             for source in sources:
                 gone.extend(source.nodes.get(node_id, ()))
             add_seats(extra, node_id, gone, fields=role.fields, gpus=gpus)
-        return most_seats(role.fields, gpus, extra) >= role.count
+        most = most_seats(role.fields, gpus, extra)
+        if not lent:
+            self._most[key] = self._world.capacity.lent, most
+        return most >= role.count
+
+    def _most_left(self, key: tuple[object, ...]) -> float:
+        """As many seats as were found before, at most, for a cycle only takes; infinite if that is not
+        known."""
+        known = self._most.get(key)
+        return known[1] if known is not None and known[0] == self._world.capacity.lent else inf
 
     def _extra_of_leaving(self, fields: tuple[Field, ...], gpus: int) -> _Extra:
         known = self._by_leaving.get((fields, gpus))
