@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from service.admission.asked_heads import Onlookers
 from service.admission.backfill import Backfill
 from service.admission.backlog import ClassId
 from service.admission.claimants import start_claimants
@@ -24,7 +25,7 @@ from service.admission.plan import Plan
 from service.admission.policy import DEFAULT, Policy
 from service.admission.preempt import Preemptor
 from service.admission.quota import QuotaBook
-from service.admission.reserve import Onlookers, Reserver
+from service.admission.reserve import Reserver
 from service.admission.resident import World
 from service.admission.world import PendingUnit
 from service.domain.queue import Order
@@ -100,7 +101,7 @@ def _plan(world: World, now: datetime, *, policy: Policy, without: Collection[in
         now=now,
         openings=openings,
         without=frozenset(without) | served.passed_over,
-        onlooker=Onlookers(reserver, backfill),
+        onlooker=Onlookers(reserver.asked, backfill),
         # What is over counts for the turn alone, never for who gives way to whom.
         extra=world.past_use.averages(now),
     )
@@ -188,7 +189,7 @@ def _look_behind(
     """Equals of a blocked head do not fit either, but for those who may use what it may not: what is kept for
     others, what is borrowed, what others would have to give up. Places are kept for one after the other."""
     may_use_more = reserver.has_claim(row) or backfill.wants(head.class_id)
-    is_wanted = may_use_more and reserver.wants(head.class_id)
+    is_wanted = may_use_more and reserver.asked.wants(head.class_id)
     may_use_more = may_use_more or row.id in kept.stopped_rows
     if not may_use_more and row.is_preemptible and not row.has_never_run:
         return

@@ -17,7 +17,8 @@ from service.admission.plan import Admission
 from service.admission.precedence import may_preempt
 from service.admission.query import Check, ShapeQuery
 from service.admission.ranks import devices_of_members, gang_places
-from service.admission.resident import World, running_of
+from service.admission.resident import World
+from service.admission.running import running_of
 from service.admission.scratch import Share
 from service.admission.seats import Sweep, is_plain
 from service.admission.world import PendingUnit, RunningUnit
