@@ -23,6 +23,8 @@ class NodeChanges(NamedTuple):
 
 
 def node_changes(before: Mapping[int, Node], after: Mapping[int, Node]) -> NodeChanges:
+    if before is after:
+        return NodeChanges((), (), (), ())
     changed = [
         node
         for node_id, node in sorted(after.items())

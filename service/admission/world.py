@@ -80,13 +80,15 @@ class Queue:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
-    """Everything that `config.version` counts: replaced as a whole when it moves (L2)."""
+    """Everything that `config.version` counts: replaced as a whole when it moves (L2). `nodes_version`: of
+    the part that pools and nodes are."""
 
     version: int
     queues: Mapping[int, Queue]
     pools: Mapping[int, Pool]
     nodes: Mapping[int, Node]
     cohorts: Mapping[int, Cohort] = field(default_factory=dict)
+    nodes_version: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

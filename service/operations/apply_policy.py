@@ -59,7 +59,7 @@ def apply_policy(engine: Engine, wanted: Wanted, *, is_dry_run: bool, actor: str
         return planned
 
     def work(conn: Connection) -> Applied:
-        raise_config_version(conn)
+        raise_config_version(conn, has_same_nodes=True)
         applied = _plan(conn, wanted, is_locked=True)
         stored = _read(conn)
         writing = Writing(conn=conn, cohort_ids=stored.cohort_ids, queues=stored.queues, actor=actor, now=now)

@@ -71,7 +71,7 @@ def _change(
     """None: nothing was done, for the version of the configuration has to be raised, and that is the first
     lock that a transaction takes."""
     if raises_version:
-        raise_config_version(conn)
+        raise_config_version(conn, has_same_nodes=True)
     # 1. The group as it is, and nobody else changes it (W4).
     group = get_visible_group(conn, public_id, principal=principal)
     units = lock_group_units(conn, group.id)

@@ -27,7 +27,7 @@ def create_cohort(engine: Engine, settings: CohortSettings, *, actor: str, now: 
     """Raises Conflict if the name is taken, and InvalidRequest that names each field that is wrong."""
 
     def work(conn: Connection) -> None:
-        raise_config_version(conn)
+        raise_config_version(conn, has_same_nodes=True)
         found = _by_name(conn)
         if settings.name in found:
             raise Conflict(f"Cohort {settings.name}: {NAME_TAKEN}", errors=[FieldError("name", NAME_TAKEN)])
@@ -51,7 +51,7 @@ def change_cohort(
     """Raises NotFound, and InvalidRequest that names each field that would be wrong."""
 
     def work(conn: Connection) -> None:
-        raise_config_version(conn)
+        raise_config_version(conn, has_same_nodes=True)
         found = _by_name(conn)
         if name not in found:
             raise no_cohort(name)
@@ -67,7 +67,7 @@ def delete_cohort(engine: Engine, name: str, *, actor: str, now: datetime) -> No
     """Raises NotFound, and Conflict while a cohort or queue is in it."""
 
     def work(conn: Connection) -> None:
-        raise_config_version(conn)
+        raise_config_version(conn, has_same_nodes=True)
         found = _by_name(conn)
         if name not in found:
             raise no_cohort(name)

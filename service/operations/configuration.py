@@ -28,34 +28,47 @@ class KnownConfiguration:
         """As of this transaction, which has just read the version."""
         known = self._known
         if known is None or known[0] != version:
-            configuration = read_configuration(conn)
-            cluster = Cluster(configuration, list_priority_classes(conn))
+            before = None if known is None else known[1]
+            configuration = read_configuration(conn, before=None if before is None else before.configuration)
+            cluster = Cluster(configuration, list_priority_classes(conn), before)
             known = self._known = (configuration.version, cluster)
         return known[1]
 
 
 class Cluster:
-    """What a submission is compared with. Answers are found once for each shape."""
+    """What a submission is compared with. Answers are found once for each shape, and as long as the nodes are
+    those of `before`."""
 
-    def __init__(self, configuration: Configuration, priority_classes: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        configuration: Configuration,
+        priority_classes: Mapping[str, int],
+        before: Cluster | None = None,
+    ) -> None:
         self.priority_classes = priority_classes
-        self._configuration = configuration
+        self.configuration = configuration
         self._terms = {
             configuration.queues[queue_id].name: terms
             for queue_id, (terms, _) in terms_by_queue(configuration.queues).items()
         }
-        self._found: dict[Shape, tuple[Shortfall, ...]] = {}
-        self._kinds = replace(configuration, nodes=_one_of_each_kind(configuration.nodes))
+        has_same_nodes = before is not None and before.configuration.nodes is configuration.nodes
+        self._found: dict[Shape, tuple[Shortfall, ...]]
+        self._kinds: Configuration
+        if before is not None and has_same_nodes:
+            self._found, self._kinds = before._found, before._kinds
+        else:
+            self._found = {}
+            self._kinds = replace(configuration, nodes=_one_of_each_kind(configuration.nodes))
 
     def policy_of(self, queue_id: int) -> QueuePolicy:
-        return self._configuration.queues[queue_id].policy
+        return self.configuration.queues[queue_id].policy
 
     def levels_for(self, queue: str) -> frozenset[tuple[str, ...]]:
         """The topology levels that the pools have which the queue of this name may use, outermost first."""
         allowed = self._terms[queue].pools if queue in self._terms else None
         return frozenset(
             pool.levels
-            for pool in self._configuration.pools.values()
+            for pool in self.configuration.pools.values()
             if allowed is None or pool.name in allowed
         )
 
@@ -71,7 +84,7 @@ class Cluster:
             if len(self._found) >= _MOST_SHAPES:
                 self._found.clear()
             asks_labels = any(role.node_labels for role in shape.roles)
-            nodes = self._configuration if asks_labels else self._kinds
+            nodes = self.configuration if asks_labels else self._kinds
             known = self._found[shape] = check_members(shape, nodes)
         return known
 

@@ -46,7 +46,7 @@ def delete_queue(engine: Engine, name: str, *, has_drain: bool, actor: str, now:
     Conflict while a group of the queue waits or lives."""
 
     def work(conn: Connection) -> frozenset[int]:
-        raise_config_version(conn)
+        raise_config_version(conn, has_same_nodes=True)
         queue = store.find_queue(conn, name, is_locked=True)
         if queue is None:
             raise no_queue(name)
@@ -105,7 +105,7 @@ def _empty(engine: Engine, queue: QueueRecord, *, after_id: int, now: datetime) 
         )
 
     def finish(conn: Connection) -> bool:
-        raise_config_version(conn)
+        raise_config_version(conn, has_same_nodes=True)
         found = store.find_queue(conn, queue.name, is_locked=True)
         if found is None or found.id != queue.id or store.count_unended_groups(conn, queue.id):
             return False

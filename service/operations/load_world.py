@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import Connection, text
 
-from service.admission.world import Changes, PendingUnit, RunningUnit
+from service.admission.world import Changes, Configuration, PendingUnit, RunningUnit
 from service.domain.shape import Shape
 from service.store.claims import read_claims
 from service.store.feed import Snapshot, open_snapshot, read_changes, read_changes_within, read_position
@@ -18,11 +18,12 @@ from service.store.world_rows import read_all_units, read_configuration
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Position:
-    """How far a World has been read, over one connection (W3). `shapes` are those seen so far;
+    """How far a World has been read, over one connection (W3). `configuration` is as it was read last;
+    `shapes` are those seen so far;
     `half_life_seconds`: that of the ledger of usage, 0 if nothing of it is read."""
 
     snapshot: Snapshot
-    config_version: int
+    configuration: Configuration
     shapes: dict[int, Shape]
     half_life_seconds: float = 0.0
 
@@ -50,7 +51,7 @@ def load_world(conn: Connection, *, half_life_seconds: float = 0.0) -> tuple[Cha
     )
     position = Position(
         snapshot=here.snapshot,
-        config_version=here.config_version,
+        configuration=configuration,
         shapes=dict(shapes),
         half_life_seconds=half_life_seconds,
     )
@@ -62,13 +63,13 @@ def load_changes(conn: Connection, position: Position) -> tuple[Changes, Positio
     the configuration if its version has moved. All of one instant, most often in one round trip."""
     configuration, half_life = None, position.half_life_seconds
     now, (pending, running), charges = read_changes(conn, position.snapshot, half_life_seconds=half_life)
-    if now.config_version != position.config_version:
+    if now.config_version != position.configuration.version:
         with conn.begin():
             open_snapshot(conn)
             now, (pending, running), charges = read_changes_within(
                 conn, position.snapshot, half_life_seconds=half_life
             )
-            configuration = read_configuration(conn)
+            configuration = read_configuration(conn, before=position.configuration)
     shapes = _shapes_of(conn, pending, running=running, known=position.shapes)
     position.shapes.update(shapes)
     changes = Changes(
@@ -79,7 +80,8 @@ def load_changes(conn: Connection, position: Position) -> tuple[Changes, Positio
         gone=now.unit_ids - pending.keys() - running.keys(),
         charges=charges,
     )
-    return changes, replace(position, snapshot=now.snapshot, config_version=now.config_version)
+    read = configuration or position.configuration
+    return changes, replace(position, snapshot=now.snapshot, configuration=read)
 
 
 def _shapes_of(

@@ -33,7 +33,7 @@ def put_priority_class(engine: Engine, name: str, *, value: int, actor: str, now
     """Make it, or give it another value."""
 
     def work(conn: Connection) -> None:
-        raise_config_version(conn)
+        raise_config_version(conn, has_same_nodes=True)
         before = store.list_priority_classes(conn).get(name)
         if before == value:
             return
@@ -48,7 +48,7 @@ def delete_priority_class(engine: Engine, name: str, *, actor: str, now: datetim
     """Groups that were submitted with it keep their priority. Returns its value. Raises NotFound."""
 
     def work(conn: Connection) -> int:
-        raise_config_version(conn)
+        raise_config_version(conn, has_same_nodes=True)
         value = store.list_priority_classes(conn).get(name)
         if value is None:
             raise _no_class(name)

@@ -30,7 +30,7 @@ def create_queue(engine: Engine, settings: QueueSettings, *, actor: str, now: da
     """Raises Conflict if the name is taken, and InvalidRequest that names each field that is wrong."""
 
     def work(conn: Connection) -> None:
-        raise_config_version(conn)
+        raise_config_version(conn, has_same_nodes=True)
         if store.find_queue(conn, settings.name) is not None:
             raise Conflict(f"Queue {settings.name}: {NAME_TAKEN}", errors=[FieldError("name", NAME_TAKEN)])
         cohort_ids = list_cohort_ids(conn)
@@ -55,7 +55,7 @@ def change_queue(
     """
 
     def work(conn: Connection) -> frozenset[int]:
-        raise_config_version(conn)
+        raise_config_version(conn, has_same_nodes=True)
         queue = store.find_queue(conn, name, is_locked=True)
         if queue is None:
             raise no_queue(name)

@@ -35,7 +35,7 @@ def lost_devices(configuration: Configuration) -> frozenset[DeviceKey]:
 
 def has_same_places(one: Configuration, other: Configuration) -> bool:
     """Whether nodes, their room and their devices are the same: if not, the ledger is rebuilt."""
-    return _places(one) == _places(other)
+    return one.nodes is other.nodes or _places(one) == _places(other)
 
 
 def held_by(unit: RunningUnit, shape: Shape) -> Reservation:

@@ -6,7 +6,7 @@ in full and rebuilds the ledger (R3). So nothing here repairs anything.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 
 import redis
@@ -17,7 +17,7 @@ from service.admission.packed_order import PackedOrder
 from service.admission.plan import Admission, Plan, QueueVerdict, Resize
 from service.admission.policy import Policy
 from service.admission.resident import World
-from service.admission.world import Changes
+from service.admission.world import Changes, Node
 from service.inventory.glance import glance
 from service.inventory.ledger import Ledger
 from service.inventory.state import Answer, AttemptKey, DeviceKey, Reservation, Stamp
@@ -50,6 +50,9 @@ class Term:
 
     _stamp: Stamp
     _lost: frozenset[DeviceKey]
+    #: Nodes, and what of them is lost.
+    _looked_at: Mapping[int, Node] | None = None
+    _lost_there: frozenset[DeviceKey] = frozenset()
     _has_moved: bool
 
     def __init__(self, conn: Connection, client: redis.Redis, *, epoch: int, policy: Policy) -> None:
@@ -104,7 +107,7 @@ class Term:
         if self._has_moved:
             self._rebuild()
             return True
-        lost = rebuild.lost_devices(self.world.configuration)
+        lost = self._lost_now()
         if not self._ended and not self._dropped and lost == self._lost:
             return False
         if self._dropped:
@@ -233,6 +236,14 @@ class Term:
             for resize in resizes
             if resize.added
         ]
+
+    def _lost_now(self) -> frozenset[DeviceKey]:
+        """Looked up when nodes have changed, which is rare, and not each cycle."""
+        configuration = self.world.configuration
+        if self._looked_at is not configuration.nodes:
+            self._looked_at = configuration.nodes
+            self._lost_there = rebuild.lost_devices(configuration)
+        return self._lost_there
 
     def _mark(self, lost: frozenset[DeviceKey]) -> None:
         answer, self._stamp = self._ledger.mark(self._stamp, lost=lost - self._lost, found=self._lost - lost)

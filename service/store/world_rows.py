@@ -19,19 +19,19 @@ from service.store.unit_rows import (
 )
 
 
-def read_configuration(conn: Connection) -> Configuration:
-    """Everything that `config.version` counts, with that version (L2)."""
-    version = conn.execute(text("SELECT version FROM config WHERE id = 1")).scalar_one()
-    pools = conn.execute(text("SELECT id, name, levels, can_resize FROM pools"))
+def read_configuration(conn: Connection, *, before: Configuration | None = None) -> Configuration:
+    """Everything that `config.version` counts, with that version (L2). `before`: as read earlier; if nothing
+    about nodes has changed since, its very nodes and pools are taken over."""
+    statement = text("SELECT version, version - with_same_nodes AS of_nodes FROM config WHERE id = 1")
+    version, nodes_version = conn.execute(statement).one()
+    is_same = before is not None and before.nodes_version == nodes_version
     return Configuration(
         version=version,
+        nodes_version=nodes_version,
         queues=_queues(conn),
         cohorts=_cohorts(conn),
-        pools={
-            row.id: Pool(id=row.id, name=row.name, levels=tuple(row.levels), can_resize=row.can_resize)
-            for row in pools
-        },
-        nodes=_nodes(conn),
+        pools=before.pools if before is not None and is_same else _pools(conn),
+        nodes=before.nodes if before is not None and is_same else _nodes(conn),
     )
 
 
@@ -110,6 +110,13 @@ def _cohorts(conn: Connection) -> dict[int, Cohort]:
 def _amounts(quotas: list[Row[Any]], column: str) -> dict[str, int]:
     """One column by resource, of those that say something."""
     return {row.resource: amount for row in quotas if (amount := getattr(row, column)) is not None}
+
+
+def _pools(conn: Connection) -> dict[int, Pool]:
+    return {
+        row.id: Pool(id=row.id, name=row.name, levels=tuple(row.levels), can_resize=row.can_resize)
+        for row in conn.execute(text("SELECT id, name, levels, can_resize FROM pools"))
+    }
 
 
 def _nodes(conn: Connection) -> dict[int, Node]:

@@ -29,6 +29,13 @@ config = Table(
     Column(
         "version", BigInteger, nullable=False, comment="raised by every change of queues, pools, nodes (L2)"
     ),
+    Column(
+        "with_same_nodes",
+        BigInteger,
+        nullable=False,
+        server_default="0",
+        comment="how many of these changes were of nothing about nodes, devices and pools",
+    ),
     CheckConstraint("id = 1", name="one_row"),
 )
 cohorts = Table(

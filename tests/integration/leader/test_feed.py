@@ -33,7 +33,7 @@ def test_a_full_load_reads_configuration_units_and_shapes(site: Site, direct: Co
     waiting = changes.pending[unit_id(first, 0)]
     assert (waiting.priority, waiting.time_limit_seconds, waiting.submitted_at) == (7, 60, START)
     assert changes.shapes[waiting.shape_id] == gang(2).shape()
-    assert position.config_version == changes.configuration.version
+    assert position.configuration.version == changes.configuration.version
 
 
 def test_quotas_are_read_as_they_are_meant(site: Site, direct: Connection) -> None:
@@ -70,7 +70,7 @@ def test_nothing_new_reads_nothing(site: Site, direct: Connection) -> None:
         {},
         frozenset(),
     )
-    assert after.config_version == position.config_version
+    assert after.configuration.version == position.configuration.version
 
 
 def test_the_feed_brings_each_change_once_as_its_present_state(site: Site, direct: Connection) -> None:
@@ -183,9 +183,11 @@ def test_running_requeued_and_ended_units_arrive_as_what_they_are(site: Site, di
     assert epoch is not None
     outcome = commit_plan(
         direct,
-        Plan(config_version=position.config_version, admissions=tuple(admissions), queues={}, numbers={}),
+        Plan(
+            config_version=position.configuration.version, admissions=tuple(admissions), queues={}, numbers={}
+        ),
         independent_groups=(),
-        fence=Fence(epoch, position.config_version),
+        fence=Fence(epoch, position.configuration.version),
         now=START,
         cycle=1,
     )

@@ -20,7 +20,8 @@ from service.domain.principal import KeyRole, Principal
 from service.inventory.ledger import Ledger
 from service.operations.cancel import cancel_group, cancel_member
 from service.operations.load_world import load_world
-from tests.integration.leader.site import START, Site, bump, gang, independent, submit
+from service.store.config import raise_config_version
+from tests.integration.leader.site import START, Site, gang, independent, submit
 from workers.admission import Leader
 
 ADMIN = Principal(tenant="t", user="o", role=KeyRole.ADMIN)
@@ -106,12 +107,14 @@ class Life:
 
     def stop_or_start_the_queue(self) -> None:
         """Guards stand still meanwhile."""
-        self._configure("UPDATE queues SET stop = CASE stop WHEN 'none' THEN 'hold' ELSE 'none' END")
+        with self.site.engine.begin() as conn:
+            raise_config_version(conn, has_same_nodes=True)
+            conn.execute(text("UPDATE queues SET stop = CASE stop WHEN 'none' THEN 'hold' ELSE 'none' END"))
 
     def _configure(self, statement: str, **values: int) -> None:
         with self.site.engine.begin() as conn:
+            raise_config_version(conn)
             conn.execute(text(statement), {"node": self.random.choice(self.site.node_ids), **values})
-            bump(conn)
 
     def _spec(self) -> GroupSpec:
         make = self.random.choice([gang, gang, independent])
