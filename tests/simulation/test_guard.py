@@ -38,14 +38,16 @@ def ticking(simulation: Simulation, until: datetime) -> Iterator[Moment]:
     yield from simulation.run(until)
 
 
-def guarded(seed: int, *, endless: float, depth: int | None) -> tuple[Simulation, Promises, list[float]]:
+def guarded(
+    seed: int, *, endless: float, depth: int | None, days: float
+) -> tuple[Simulation, Promises, list[float]]:
     """A stream, and how long each unit waited."""
     policy = Policy(reserve_depth=depth, guard_seconds=GUARD_SECONDS)
     simulation = Simulation(cluster(may_preempt=False), start_at=NOW, policy=policy)
     simulation.submit(stream(seed, count=90, priorities=(0,), endless=endless))
     promises, waits = Promises(simulation), list[float]()
     waiting, quiet = list[PendingUnit](), 0
-    for moment in ticking(simulation, NOW + timedelta(days=3)):
+    for moment in ticking(simulation, NOW + timedelta(days=days)):
         promises.check(moment)
         plan = moment.plan
         if not (plan.admissions or plan.claims_made or plan.claims_ended):
@@ -106,7 +108,7 @@ def _unclaimed_seats(world: World, row: PendingUnit) -> int:
 def test_with_limits_everybody_starts_within_the_bound(depth: int) -> None:
     guards = longest = 0.0
     for seed in SEEDS:
-        simulation, promises, waits = guarded(seed, endless=0.0, depth=depth)
+        simulation, promises, waits = guarded(seed, endless=0.0, depth=depth, days=2)
         world = simulation.world
         assert not [row.public_id for row in world.pending.values() if world.could_fit(row)]
         # Nobody goes before a guard; guards go before heads.
@@ -122,8 +124,8 @@ def test_with_limits_everybody_starts_within_the_bound(depth: int) -> None:
 @pytest.mark.parametrize("depth", [0, 1])
 def test_with_groups_that_never_end_places_are_kept_all_the_same(depth: int) -> None:
     endless = 0
-    for seed in SEEDS:
-        _, promises, _ = guarded(seed, endless=0.5, depth=depth)
+    for seed in SEEDS[:2]:
+        _, promises, _ = guarded(seed, endless=0.5, depth=depth, days=1)
         endless += promises.undated
     print(f"depth {depth}: {endless} claims had no date")
     assert endless > 0
@@ -150,9 +152,9 @@ def small_groups_against_a_big_one(policy: Policy, *, limit: int | None, count: 
 @pytest.mark.parametrize("limit", [120, None])
 def test_a_stream_of_small_groups_starves_a_big_one_only_without_a_guard(limit: int | None) -> None:
     no_guard = Policy(reserve_depth=0, guard_seconds=1e9)
-    guard = Policy(reserve_depth=0, guard_seconds=3600.0)
-    assert small_groups_against_a_big_one(no_guard, limit=limit, count=1500) is None
-    started = small_groups_against_a_big_one(guard, limit=limit, count=1500)
+    guard = Policy(reserve_depth=0, guard_seconds=1200.0)
+    assert small_groups_against_a_big_one(no_guard, limit=limit, count=600) is None
+    started = small_groups_against_a_big_one(guard, limit=limit, count=600)
     assert started is not None
-    print(f"limit {limit}: the big one starts after {started - 100:.0f} s, with a guard of 3600")
-    assert started <= 100 + 3600 + 120 + 10
+    print(f"limit {limit}: the big one starts after {started - 100:.0f} s, with a guard of 1200")
+    assert started <= 100 + 1200 + 120 + 10

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from heapq import heappop, heappush
 from itertools import permutations, product
+from math import inf
 
 from service.admission.resident import World
 from service.admission.world import PendingUnit, RunningUnit
@@ -202,17 +203,18 @@ def _may_take(
     for model, gpus in way.items():
         with_it[model] = with_it.get(model, 0) + gpus
     mine = _share(world, row.queue_id, with_it)
-    return mine is not None and mine <= (_share(world, victim.queue_id, after[victim.queue_id]) or 0)
+    return mine < inf and mine <= _share(world, victim.queue_id, after[victim.queue_id])
 
 
 def _models(world: World) -> set[str]:
     return {device.model for node in world.configuration.nodes.values() for device in node.devices}
 
 
-def _share(world: World, queue_id: int, held: Mapping[str, int]) -> float | None:
+def _share(world: World, queue_id: int, held: Mapping[str, int]) -> float:
+    """Weight 0 is an infinite share, whatever is held."""
     weight = world.configuration.queues[queue_id].policy.weight
     if weight == 0:
-        return None
+        return inf
     whole = {
         model: sum(_nominal(world, each, model) for each in _cohort(world, queue_id))
         for model in _models(world)

@@ -14,7 +14,7 @@ from service.admission.world import Changes, Cohort, Configuration, PendingUnit,
 from service.domain.queue import Order, PreemptWithin, Quota, Reclaim
 from tests.builders import Group, Site, after, cohort, configuration, gang, node, queue, role
 
-CASES = 400
+CASES = 240
 BATCHES = 4
 #: Far more cycles than any of these sites needs; a cycle of evictions never ends.
 MOST_CYCLES = 200

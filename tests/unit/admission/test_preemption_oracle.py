@@ -19,9 +19,9 @@ from tests.unit.admission.preemption_oracle import best_victims
 from tests.unit.admission.victim_costs import Figures, cost_of
 
 CASES = 10_000
-BATCHES = 10
+BATCHES = 5
 #: Each cluster is asked for several claimants, one after the other: to fill it takes most of the time.
-CLAIMANTS = 2
+CLAIMANTS = 5
 #: The search for victims takes twice as long with each one more.
 MOST_RUNNING = 9
 MODELS = ("ma", "mb")
