@@ -3,6 +3,7 @@ long anything is likely to take."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -70,9 +71,11 @@ class Ends:
             yield self._taken(unit_id)
 
     def endless(self) -> Iterator[tuple[Taken, ...]]:
-        """What is held by those who have no bound, in the order of units."""
+        """What is held by those who have no bound: whose like ran shortest first, then those of whom
+        nothing is known, in the order of units."""
         bounded = {unit_id for _, unit_id in (*self._world.holders.ends, *self._added_ends)}
-        for unit_id in sorted({*self._world.holders.taken, *self._added_taken} - bounded):
+        endless = {*self._world.holders.taken, *self._added_taken} - bounded
+        for unit_id in sorted(endless, key=self._by_likely_end):
             yield self._taken(unit_id)
 
     def date_of(self, row: PendingUnit, places: Iterable[Place], own: Collection[Taken]) -> Dated:
@@ -114,6 +117,11 @@ class Ends:
             elif end is not None and end <= self._now:
                 end = self._now + LATE
             yield end, holder
+
+    def _by_likely_end(self, unit_id: int) -> tuple[float, int]:
+        unit = self._world.running.get(unit_id) or self._added_units[unit_id]
+        likely = unit.likely_ends_at
+        return math.inf if likely is None else likely.timestamp(), unit_id
 
     def _taken(self, unit_id: int) -> tuple[Taken, ...]:
         return self._world.holders.taken.get(unit_id) or self._added_taken.get(unit_id, ())

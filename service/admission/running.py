@@ -28,6 +28,7 @@ def running_of(row: PendingUnit, admission: Admission, admitted_at: datetime) ->
         is_preemptible=row.is_preemptible,
         grace_seconds=row.grace_seconds,
         preempted_at=row.preempted_at,
+        expected_seconds=row.expected_seconds,
         time_limit_at=None if limit is None else admitted_at + timedelta(seconds=limit),
     )
 

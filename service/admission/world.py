@@ -98,6 +98,7 @@ class PendingUnit:
     Order in a queue: priority (high first), `submitted_at`, `group_id`, `first_index`.
     `avoided_nodes` failed it before: a preference. Not eligible while held, backing off, before
     `not_before_at`, or while other groups have to end first (`open_dependencies` of them).
+    `expected_seconds`: as long as groups like it ran, by what was known when it was submitted.
     `waiting_since`: since when it could have been admitted, for its guard. `owner` is one user of one
     tenant. `has_never_run`: its last attempt was not Running for a moment. `preempted_at`: when it was
     preempted during the last day.
@@ -127,6 +128,7 @@ class PendingUnit:
     open_dependencies: int = 0
     has_never_run: bool = False
     preempted_at: tuple[datetime, ...] = ()
+    expected_seconds: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,6 +162,13 @@ class RunningUnit:
     is_resizable: bool = False
     dropping: tuple[int, ...] = ()
     dropping_until: datetime | None = None
+    expected_seconds: int | None = None
+
+    @property
+    def likely_ends_at(self) -> datetime | None:
+        """When groups like it had ended: whom to expect first, never what anybody is promised."""
+        expected = self.expected_seconds
+        return None if expected is None else self.admitted_at + timedelta(seconds=expected)
 
     @property
     def frees_at(self) -> datetime | None:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from service.client import Client
-    from service.client.explanations import Position
+    from service.client.explanations import Forecast, Position
     from service.client.groups import Group
 
 
@@ -71,6 +71,19 @@ def describe_wait(client: Client, group: Group) -> str:
     position = "" if explanation.position is None else f"position {explanation.position} in {group.queue}"
     first = explanation.reasons[0].message if explanation.reasons else ""
     return ", ".join(part for part in (position, first) if part)
+
+
+def describe_forecast(forecast: Forecast, now: datetime) -> str:
+    """When it is likely to start, and what that rests on."""
+    why = "; ".join(forecast.assumptions)
+    if forecast.p50_at is None and forecast.p90_at is None:
+        return f"unknown: {why}"
+    parts = []
+    if forecast.p50_at is not None:
+        parts.append(f"{clock_time(forecast.p50_at, today=now)} (half of the time)")
+    if forecast.p90_at is not None:
+        parts.append(f"{clock_time(forecast.p90_at, today=now)} (nine times in ten)")
+    return f"by {' or '.join(parts)}, if: {why}"
 
 
 def describe_guard(position: Position, now: datetime) -> str:

@@ -13,7 +13,7 @@ from msgspec import Struct
 from service.client.address import Address, find_address
 from service.client.cohorts import Cohorts
 from service.client.events import Events
-from service.client.explanations import Position, Reasons
+from service.client.explanations import Forecast, Position, Reasons
 from service.client.groups import Batch, Group, GroupBrief, GroupPage, Submitted
 from service.client.inventory import Audit, Inventory
 from service.client.keys import Keys
@@ -154,6 +154,10 @@ class Client:
     def reasons(self, group_id: str) -> Reasons:
         """Everything that it waits for; 503 while Redis is away."""
         return self._ask("GET", f"{_path(group_id)}/reasons", Reasons)
+
+    def forecast(self, group_id: str) -> Forecast:
+        """When it is likely to start."""
+        return self._ask("GET", f"{_path(group_id)}/forecast", Forecast)
 
     def cancel(self, group_id: str) -> Group:
         """End the group. What runs has its grace; repeating it changes nothing."""

@@ -51,3 +51,18 @@ class Reasons(Struct, frozen=True, kw_only=True):
     as_of: datetime | None
     cycle_id: int | None
     reasons: list[Reason]
+
+
+class Forecast(Struct, frozen=True, kw_only=True):
+    """When it is likely to start: as likely as not until `p50_at`, nine times in ten until `p90_at`. `basis`
+    (`claim`, `waits`) None: nothing is known, and `assumptions` say why."""
+
+    id: str
+    queue: str
+    is_waiting: bool
+    basis: str | None
+    p50_at: datetime | None
+    p90_at: datetime | None
+    samples: int
+    assumptions: list[str]
+    planned_start_at: datetime | None

@@ -12,6 +12,7 @@ from service.admission.terms import terms_by_queue
 from service.admission.world import Configuration, Node
 from service.domain.queue import QueuePolicy
 from service.domain.shape import Shape
+from service.operations.learned_runtimes import KnownRuntimes
 from service.store.priority_classes import list_priority_classes
 from service.store.world_rows import read_configuration
 
@@ -19,9 +20,11 @@ _MOST_SHAPES = 10_000
 
 
 class KnownConfiguration:
-    """One for each process. Every change of queues, pools and nodes raises the version (L2)."""
+    """One for each process. Every change of queues, pools and nodes raises the version (L2). `runtimes`: what
+    is known of how long groups run, which has no version."""
 
     def __init__(self) -> None:
+        self.runtimes = KnownRuntimes()
         self._known: tuple[int, Cluster] | None = None
 
     def at(self, version: int, conn: Connection) -> Cluster:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from datetime import datetime
-from enum import StrEnum
 
-from sqlalchemy import Connection, Engine
+from sqlalchemy import Engine
 
 from service.domain.errors import NotFound
 from service.domain.principal import Principal
+from service.operations.learned_runtimes import Basis, best_runtimes
 from service.operations.read_queues import may_see, no_queue
 from service.store.queues import find_queue
 from service.store.usage_ledger import get_half_life
@@ -19,19 +19,7 @@ from service.store.usage_reads import (
     UsageKey,
     UsageRow,
     list_usage,
-    read_runtimes,
 )
-
-#: Fewer runtimes than this say nothing.
-_FEWEST = 5
-
-
-class Basis(StrEnum):
-    """Whose attempts were looked at."""
-
-    USER = "user"
-    QUEUE = "queue"
-    ALL = "all"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -98,16 +86,5 @@ def get_runtimes(
         found = find_queue(conn, queue)
         if found is None or not may_see(principal, found):
             raise no_queue(queue)
-        basis, runtimes = _best(conn, queue_id=found.id, owner=owner)
+        basis, runtimes = best_runtimes(conn, queue_id=found.id, owner=owner)
     return RuntimesView(queue=queue, tenant=owner[0], user=owner[1], basis=basis, found=runtimes)
-
-
-def _best(conn: Connection, *, queue_id: int, owner: tuple[str, str]) -> tuple[Basis | None, Runtimes]:
-    own = read_runtimes(conn, queue_id=queue_id, owner=owner)
-    if own.samples >= _FEWEST:
-        return Basis.USER, own
-    of_queue = read_runtimes(conn, queue_id=queue_id)
-    if of_queue.samples >= _FEWEST:
-        return Basis.QUEUE, of_queue
-    of_all = read_runtimes(conn)
-    return (Basis.ALL if of_all.samples >= _FEWEST else None), of_all

@@ -76,6 +76,8 @@ class Draft:
     specs: Sequence[GroupSpec] = field(init=False)
     repeated: KeyedGroups | None = None
     groups: tuple[NewGroup, ...] = ()
+    #: By queue, how long groups of this user are expected to run there.
+    expected: Mapping[str, int | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         ask = self.submission

@@ -12,6 +12,7 @@ from service.domain.errors import MusterError
 from service.domain.group import GroupSpec
 from service.domain.principal import Principal
 from service.operations.configuration import Cluster, KnownConfiguration
+from service.operations.learned_runtimes import KnownRuntimes
 from service.operations.secret_box import SecretBox
 from service.operations.submission import Draft, Outcome, Submission, Submitted
 from service.operations.submit_after import add_dependencies, lock_named_groups
@@ -86,6 +87,7 @@ def _write(
     settle_keys(conn, drafts, others=others)
     # 4. What comes to be.
     if made := [draft for draft in drafts if draft.comes_to_be]:
+        _expect(conn, made, ground=ground, runtimes=configuration.runtimes)
         _make_groups(made, ground=ground, shape_ids=_shape_ids(conn, made, known=ground.shapes), box=box)
         insert_submitted(conn, [group for draft in made for group in draft.groups])
         # 5. Who waits for what has ended already.
@@ -134,6 +136,18 @@ def _shape_ids(conn: Connection, drafts: Sequence[Draft], *, known: Mapping[byte
     return {**known, **(ensure_shapes(conn, missing) if missing else {})}
 
 
+def _expect(conn: Connection, drafts: Sequence[Draft], *, ground: Ground, runtimes: KnownRuntimes) -> None:
+    for draft in drafts:
+        asked = draft.submission
+        owner = asked.principal.tenant, asked.principal.user
+        draft.expected = {
+            queue: runtimes.expected_seconds(
+                conn, queue_id=ground.queues[draft.entry_of(queue)], owner=owner, now=asked.now
+            )
+            for queue in {spec.queue for spec in draft.specs}
+        }
+
+
 def _make_groups(
     drafts: Sequence[Draft], *, ground: Ground, shape_ids: Mapping[bytes, int], box: SecretBox
 ) -> None:
@@ -152,6 +166,7 @@ def _make_groups(
                 owner=asked.principal.user,
                 submitted_at=asked.now,
                 sealed=box.seal(hidden_of(spec)),
+                expected_seconds=draft.expected[spec.queue],
             )
             for public_id, spec, digest in zip(draft.public_ids, draft.specs, draft.digests, strict=True)
         )

@@ -40,6 +40,7 @@ _GROUP_COLUMNS = (
     "seat_timeout_seconds",
     "is_preemptible",
     "not_before_at",
+    "expected_seconds",
     "labels",
 )
 UNIT_COLUMNS = (
@@ -76,6 +77,7 @@ class NewGroup:
     owner: str
     submitted_at: datetime
     sealed: bytes | None
+    expected_seconds: int | None = None
 
     @property
     def last_index(self) -> int:
@@ -115,7 +117,8 @@ def _group_line(group: NewGroup) -> str:
         f"{spec.member_count}\t{_instant(group.submitted_at)}\t{_seconds(spec.time_limit_seconds)}\t"
         f"{_seconds(spec.start_timeout_seconds)}\t{spec.grace_seconds}\t{recovery.on_member_loss}\t"
         f"{recovery.max_restarts}\t{recovery.backoff_seconds}\t{recovery.seat_timeout_seconds}\t"
-        f"{spec.is_preemptible}\t{_instant_or_null(spec.not_before_at)}\t{_labels(spec)}\n"
+        f"{spec.is_preemptible}\t{_instant_or_null(spec.not_before_at)}\t"
+        f"{_seconds(group.expected_seconds)}\t{_labels(spec)}\n"
     )
 
 

@@ -16,7 +16,8 @@ _WAITING = """
 SELECT u.id, u.group_id, g.public_id::text, g.queue_id, g.shape_id, g.priority, g.submitted_at,
   u.first_index, u.last_index, u.attempt, u.version, u.is_held, u.backoff_until, u.failed_nodes,
   g.time_limit_seconds, g.start_timeout_seconds, g.tenant, g.owner, g.is_preemptible, g.grace_seconds,
-  u.waiting_since, g.not_before_at, u.open_dependencies, u.has_never_run, u.preempted_at
+  u.waiting_since, g.not_before_at, u.open_dependencies, u.has_never_run, u.preempted_at,
+  g.expected_seconds
 FROM units u JOIN groups g ON g.id = u.group_id
 WHERE u.status = 'Pending' AND
 """
@@ -27,7 +28,7 @@ SELECT u.id, u.group_id, g.public_id::text, g.queue_id, g.shape_id, a.attempt, a
   CASE WHEN a.evict_target IS NOT NULL THEN a.kill_at END, a.resized_at, u.preempted_at, g.priority,
   g.submitted_at, g.tenant, g.owner, g.is_preemptible, g.grace_seconds,
   a.is_resizable AND u.status = 'Running' AND a.adding IS NULL AND a.dropping IS NULL, a.dropping,
-  a.drop_kill_at
+  a.drop_kill_at, g.expected_seconds
 FROM attempts a JOIN units u ON u.id = a.unit_id JOIN groups g ON g.id = u.group_id
 WHERE u.status NOT IN ('Pending', 'Succeeded', 'Failed', 'Cancelled') AND
 """
@@ -72,6 +73,7 @@ def pending_units(rows: Iterable[tuple[Any, ...]]) -> dict[int, PendingUnit]:
             open_dependencies=row[22] or 0,
             has_never_run=bool(row[23]),
             preempted_at=tuple(row[24] or ()),
+            expected_seconds=row[25],
         )
         for row in rows
     }
@@ -103,6 +105,7 @@ def running_units(rows: Iterable[tuple[Any, ...]]) -> dict[int, RunningUnit]:
             is_resizable=row[20],
             dropping=tuple(row[21] or ()),
             dropping_until=row[22],
+            expected_seconds=row[23],
         )
         for row in rows
     }

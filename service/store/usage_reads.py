@@ -92,15 +92,31 @@ def read_runtimes(
     most: int = 1_000,
 ) -> Runtimes:
     """Of the newest attempts in a queue, or in all; with `owner`, its tenant and user, of these alone."""
+    where, values = _of_whom(queue_id, owner)
+    (row,) = conn.execute(text(_RUNTIMES.format(condition=where)), values | {"most": most})
+    return Runtimes(**row._mapping)
+
+
+def list_runtimes(
+    conn: Connection,
+    *,
+    queue_id: int | None = None,
+    owner: tuple[str, str] | None = None,
+    most: int = 200,
+) -> tuple[float, ...]:
+    """In seconds, sorted: of the same attempts as `read_runtimes`."""
+    where, values = _of_whom(queue_id, owner)
+    statement = text(_LIST_RUNTIMES.format(condition=where))
+    return tuple(float(each) for each in conn.execute(statement, values | {"most": most}).scalars())
+
+
+def _of_whom(queue_id: int | None, owner: tuple[str, str] | None) -> tuple[str, dict[str, object]]:
+    """A condition on runtimes, and its values."""
     tenant, user = owner or (None, None)
     where = ["queue_id = :queue_id"] if queue_id is not None else []
     where += ["tenant = :tenant", "owner = :owner"] if owner is not None else []
     condition = f"WHERE {' AND '.join(where)}" if where else ""
-    (row,) = conn.execute(
-        text(_RUNTIMES.format(condition=condition)),
-        {"queue_id": queue_id, "tenant": tenant, "owner": user, "most": most},
-    )
-    return Runtimes(**row._mapping)
+    return condition, {"queue_id": queue_id, "tenant": tenant, "owner": user}
 
 
 _H, _NOW = "CAST(:half_life AS float8)", "CAST(:now AS timestamptz)"
@@ -147,4 +163,9 @@ SELECT count(*) AS samples, count(*) FILTER (WHERE is_cut) AS cut,
   percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) AS p50_seconds,
   percentile_cont(0.9) WITHIN GROUP (ORDER BY seconds) AS p90_seconds
 FROM (SELECT seconds, is_cut FROM runtimes {condition} ORDER BY ended_at DESC LIMIT :most) newest
+"""
+_LIST_RUNTIMES = """
+SELECT seconds FROM (
+  SELECT seconds FROM runtimes {condition} ORDER BY ended_at DESC LIMIT :most
+) newest ORDER BY seconds
 """

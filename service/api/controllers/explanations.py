@@ -1,4 +1,4 @@
-"""/v1/groups/{id}/position and /reasons."""
+"""/v1/groups/{id}/position, /reasons and /forecast."""
 
 from __future__ import annotations
 
@@ -6,9 +6,17 @@ from litestar import Controller, get
 from litestar.params import FromPath
 
 from service.api.deps import ClockDep, EngineDep, PrincipalDep, RedisDep, SettingsDep
-from service.api.schemas.explanation import PositionAnswer, ReasonsAnswer, position_answer, reasons_answer
+from service.api.schemas.explanation import (
+    ForecastAnswer,
+    PositionAnswer,
+    ReasonsAnswer,
+    forecast_answer,
+    position_answer,
+    reasons_answer,
+)
 from service.api.schemas.ids import group_id_of
 from service.operations import explain_group
+from service.operations.forecast_group import forecast_group
 
 
 class ExplanationsController(Controller):
@@ -52,4 +60,19 @@ class ExplanationsController(Controller):
             explain_group.explain_group(
                 engine, redis, public_id=public_id, principal=principal, now=clock.now()
             )
+        )
+
+    @get("/forecast", operation_id="get-forecast", sync_to_thread=True)
+    def get_forecast(
+        self,
+        group_id: FromPath[str],
+        engine: EngineDep,
+        redis: RedisDep,
+        clock: ClockDep,
+        principal: PrincipalDep,
+    ) -> ForecastAnswer:
+        """When a group is likely to start, and what that rests on."""
+        public_id = group_id_of(group_id)
+        return forecast_answer(
+            forecast_group(engine, redis, public_id=public_id, principal=principal, now=clock.now())
         )

@@ -9,6 +9,7 @@ from uuid import UUID
 from service.api.wire import AnswerStruct
 from service.domain.reasons import Reason
 from service.operations.explain_group import Explanation, Standing
+from service.operations.forecast_group import Forecast, ForecastBasis
 
 
 class PositionAnswer(AnswerStruct, frozen=True, kw_only=True):
@@ -61,6 +62,38 @@ class ReasonsAnswer(AnswerStruct, frozen=True, kw_only=True):
     as_of: datetime | None
     cycle_id: int | None
     reasons: list[ReasonAnswer]
+
+
+class ForecastAnswer(AnswerStruct, frozen=True, kw_only=True):
+    """When a group is likely to start: as likely as not until `p50_at`, nine times in ten until `p90_at`. It
+    promises nothing; `planned_start_at`, the date of its claim, rests on enforced ends. `basis`: who is on
+    the places that are kept for it (`claim`), or how long others of its queue waited (`waits`); null: nothing
+    is known. `samples`: so many runtimes or waits were looked at."""
+
+    id: UUID
+    queue: str
+    is_waiting: bool
+    basis: ForecastBasis | None
+    p50_at: datetime | None
+    p90_at: datetime | None
+    samples: int
+    #: What it rests on, or why there is none.
+    assumptions: list[str]
+    planned_start_at: datetime | None
+
+
+def forecast_answer(forecast: Forecast) -> ForecastAnswer:
+    return ForecastAnswer(
+        id=forecast.group.public_id,
+        queue=forecast.group.queue,
+        is_waiting=forecast.is_waiting,
+        basis=forecast.basis,
+        p50_at=forecast.likely.p50_at,
+        p90_at=forecast.likely.p90_at,
+        samples=forecast.samples,
+        assumptions=list(forecast.assumptions),
+        planned_start_at=forecast.planned_start_at,
+    )
 
 
 def position_answer(standing: Standing, now: datetime) -> PositionAnswer:

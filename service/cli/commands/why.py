@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 import rich_click as click
 
 from service.cli.completing import complete_groups
-from service.cli.outcomes import describe_claim, describe_end, describe_guard, describe_places
+from service.cli.outcomes import (
+    describe_claim,
+    describe_end,
+    describe_forecast,
+    describe_guard,
+    describe_places,
+)
 from service.cli.printer import Cell, Column, Printer
 from service.cli.references import find_group_id
 from service.cli.session import Session, pass_session, print_options
@@ -21,7 +27,7 @@ if TYPE_CHECKING:
     from datetime import datetime
 
     from service.client import Client
-    from service.client.explanations import Position, Reason
+    from service.client.explanations import Forecast, Position, Reason
     from service.client.groups import Group
 
 _COLUMNS = (
@@ -49,17 +55,23 @@ def why(session: Session, *, group: str) -> None:
         found = client.get(find_group_id(client, group))
         position = client.position(found.id)
         explanation = client.reasons(found.id)
+        forecast = client.forecast(found.id)
         if out.is_json:
-            out.json({"position": position, "reasons": explanation.reasons})
+            out.json({"position": position, "reasons": explanation.reasons, "forecast": forecast})
         elif not out.is_terminal:
             out.table((), [_fields(reason) for reason in explanation.reasons])
         else:
             names = _names(client, explanation.reasons)
-            _show(out, found, position, explanation.reasons, names)
+            _show(out, found, position, forecast, explanation.reasons, names)
 
 
 def _show(
-    out: Printer, group: Group, position: Position, reasons: Sequence[Reason], names: Mapping[str, str]
+    out: Printer,
+    group: Group,
+    position: Position,
+    forecast: Forecast,
+    reasons: Sequence[Reason],
+    names: Mapping[str, str],
 ) -> None:
     now = SystemClock().now()
     out.pair("group", f"{group.name}  {group.id}")
@@ -72,6 +84,7 @@ def _show(
         out.pair("kept for it", kept)
     if guard := describe_guard(position, now):
         out.pair("guard", guard)
+    out.pair("likely start", describe_forecast(forecast, now))
     out.line("")
     rows: list[Sequence[Cell]] = []
     for number, reason in enumerate(reasons, start=1):

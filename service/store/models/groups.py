@@ -60,6 +60,11 @@ groups = Table(
     Column("seat_timeout_seconds", Integer, nullable=False),
     Column("is_preemptible", Boolean, nullable=False),
     instant("not_before_at"),
+    Column(
+        "expected_seconds",
+        Integer,
+        comment="as long as groups like it ran when it was submitted; NULL: too few had ended",
+    ),
     Column("labels", JSONB, nullable=False),
     CheckConstraint("member_count > 0", name="member_count"),
     CheckConstraint(one_of("scheduling", Scheduling), name="scheduling"),
