@@ -144,12 +144,19 @@ def _of_holders(holders: Sequence[InTheWay], now: datetime) -> Iterator[str]:
     if not holders:
         yield "the places that are kept for it are free"
     if known:
-        yield f"of the {len(holders)} groups on its places {known} end as groups of their users did"
+        yield _of_known(known, len(holders))
     if bounded:
         yield f"{bounded} end at their time limits: too few like them are known that ran for so long"
     if endless:
         yield f"of {endless} nothing is known: no time limit, and too few like them that ran for so long"
     yield "nobody goes before it, and its places stay healthy"
+
+
+def _of_known(known: int, holders: int) -> str:
+    if holders == 1:
+        return "the group on its places ends as others of its user did"
+    share = f"all {holders}" if known == holders else f"{known} of {holders}"
+    return f"{share} groups on its places end as others of their users did"
 
 
 def _of_waits(group: GroupRow, waits: Sequence[float], *, is_known: bool) -> str:

@@ -71,7 +71,7 @@ def test_places_that_are_kept_are_likely_free_when_groups_like_their_holders_end
     # The date that is promised rests on the time limit, whatever was learned.
     assert _seconds_from(found["planned_start_at"], began) == pytest.approx(36_000, abs=120)
     assert found["assumptions"] == [
-        "of the 1 groups on its places 1 end as groups of their users did",
+        "the group on its places ends as others of its user did",
         "nobody goes before it, and its places stay healthy",
     ]
 
