@@ -40,6 +40,7 @@ from service.api.problems import HANDLERS
 from service.api.rates import Rates
 from service.api.readiness import Readiness
 from service.api.refusals import Refusals
+from service.api.turns import Turns
 from service.clock import Clock, SystemClock
 from service.inventory.client import make_client
 from service.operations.configuration import KnownConfiguration
@@ -49,6 +50,9 @@ from service.operations.submit import commit_submissions
 from service.settings import Settings
 from service.store.engine import make_engine
 from service.store.pulse import Pulse
+
+#: Checks that may wait for their turn.
+MOST_CHECKS = 16
 
 #: Every controller and handler of the API.
 ROUTES: tuple[ControllerRouterHandler, ...] = (
@@ -110,6 +114,7 @@ def create_app(
         box=box,
         configuration=configuration,
         lane=SubmitLane(commit, ring=bells.wake_cycles),
+        checks=Turns(most=MOST_CHECKS),
         request_times=times,
         refusals=refusals,
         scrapes=Scrapes(partial(_measured, engine, redis, clock)),

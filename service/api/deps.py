@@ -22,6 +22,7 @@ from service.api.lane import SubmitLane
 from service.api.metrics import RequestTimes, Scrapes
 from service.api.readiness import Readiness
 from service.api.refusals import Refusals
+from service.api.turns import Turns
 from service.clock import Clock
 from service.domain.principal import Principal
 from service.operations.configuration import KnownConfiguration
@@ -44,6 +45,7 @@ class Parts:
     box: SecretBox
     configuration: KnownConfiguration
     lane: SubmitLane
+    checks: Turns
     request_times: RequestTimes
     scrapes: Scrapes
     readiness: Readiness

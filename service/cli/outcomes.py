@@ -9,11 +9,12 @@ from service.client.errors import ClientError
 from service.domain.status import Status
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from datetime import datetime
 
     from service.client import Client
     from service.client.explanations import Forecast, Position
-    from service.client.groups import Group
+    from service.client.groups import Group, GroupPlace
 
 
 def describe_end(group: Group) -> str:
@@ -34,11 +35,7 @@ def describe_end(group: Group) -> str:
 
 def describe_places(group: Group) -> str:
     """Its nodes with the GPUs that it holds there."""
-    places = ", ".join(
-        f"{place.node} ({place.gpus} GPU{'' if place.gpus == 1 else 's'})" if place.gpus else place.node
-        for place in group.places
-    )
-    notes = [f"on {places}"] if places else []
+    notes = [f"on {list_places(group.places)}"] if group.places else []
     if group.attempt is not None and group.attempt > 1:
         notes.append(f"attempt {group.attempt}")
     if group.generation is not None and group.generation > 1:
@@ -46,6 +43,14 @@ def describe_places(group: Group) -> str:
     if group.is_unreachable:
         notes.append("its launcher does not answer")
     return ", ".join(notes)
+
+
+def list_places(places: Sequence[GroupPlace]) -> str:
+    """Nodes with the GPUs that are held there."""
+    return ", ".join(
+        f"{place.node} ({place.gpus} GPU{'' if place.gpus == 1 else 's'})" if place.gpus else place.node
+        for place in places
+    )
 
 
 def describe_claim(group: Group, now: datetime) -> str:

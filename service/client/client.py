@@ -11,7 +11,9 @@ from typing import Any, Self
 from msgspec import Struct
 
 from service.client.address import Address, find_address
+from service.client.checks import Check, refused
 from service.client.cohorts import Cohorts
+from service.client.errors import ApiError
 from service.client.events import Events
 from service.client.explanations import Forecast, Position, Reasons
 from service.client.groups import Batch, Group, GroupBrief, GroupPage, Submitted
@@ -27,6 +29,7 @@ from service.client.transport import ANSWER_SECONDS, Transport, segment
 from service.client.usage import Runtimes, Usage, UsagePage
 
 _PAGE = 200
+_UNPROCESSABLE = 422
 
 
 class _Ready(Struct, frozen=True):
@@ -112,6 +115,16 @@ class Client:
         """Submit groups in their order: all of them or none."""
         body = {"groups": list(groups)}
         return self._ask("POST", "/v1/groups/batch", Batch, body=body, headers=_submit_key(key)).groups
+
+    def check(self, group: Mapping[str, Any]) -> Check:
+        """What would come of the group if it were submitted now. Changes nothing. What is no group at all
+        would be refused, too."""
+        try:
+            return self._ask("POST", "/v1/groups/check", Check, body=group)
+        except ApiError as error:
+            if error.status != _UNPROCESSABLE:
+                raise
+            return refused(error)
 
     def list_groups(
         self,

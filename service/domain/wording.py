@@ -85,6 +85,16 @@ def _verb(value: int | None, resource: str) -> str:
     return "is" if resource == "memory" or value in (1, 1000) else "are"
 
 
+def _giving_way(facts: Facts) -> str:
+    if facts.scope.get("of") == "dry_run":
+        return f"{_groups(facts.need or 0)} would have to make room for it"
+    return "the groups that make room for it are still stopping"
+
+
+def _groups(count: int) -> str:
+    return f"{count} group{'' if count == 1 else 's'}"
+
+
 def _insufficient(facts: Facts) -> str:
     have = facts.have or 0
     return (
@@ -292,7 +302,7 @@ _SENTENCES: Mapping[Code, Callable[[Facts], str]] = {
     Code.TOPOLOGY_UNSATISFIED: _topology,
     Code.NODES_UNAVAILABLE: _unavailable,
     Code.DEVICES_UNHEALTHY: _unhealthy,
-    Code.PREEMPTION_IN_PROGRESS: _plain("the groups that make room for it are still stopping"),
+    Code.PREEMPTION_IN_PROGRESS: _giving_way,
     Code.HELD_FOR_CLAIM: _held,
     Code.WAITING_FOR_TURN: _turn,
     Code.PENDING_EVALUATION: _plain("no cycle has decided on it yet"),

@@ -12,7 +12,6 @@ from redis import Redis
 from sqlalchemy import Connection, Engine
 
 from service.admission.pauses import Clock
-from service.admission.plan import Blocker
 from service.domain.dependency import When
 from service.domain.principal import Principal
 from service.domain.reasons import Code, Reason, rank
@@ -23,6 +22,16 @@ from service.operations.awaited_models import find_considered, with_awaited
 from service.operations.guard_of_group import find_guard
 from service.operations.own_limit_reasons import reasons_of_own_limits
 from service.operations.read_groups import get_visible_group, reading
+from service.operations.tell_reasons import (
+    Told,
+    reason_of,
+    reason_of_not_before,
+    reason_of_stopped,
+    reasons_of_after,
+    reasons_of_preemption,
+    tell_to,
+    told_to_group,
+)
 from service.store.claim_reads import find_claim
 from service.store.group_lists import count_waiting_before
 from service.store.group_reads import GroupRow
@@ -33,7 +42,6 @@ from service.store.waiting_reads import (
     get_waiting_facts,
     is_below_its_size,
     list_open_dependencies,
-    list_visible_holders,
 )
 
 
@@ -59,12 +67,14 @@ class Standing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """All that blocks a group, the most decisive first; empty if nothing of it waits. `hidden`: how
-    many of a reason's holders, by the position of the reason, belong to others."""
+    """All that blocks a group, the most decisive first; empty if nothing of it waits."""
 
     standing: Standing
-    reasons: tuple[Reason, ...]
-    hidden: tuple[int, ...]
+    told: Told
+
+    @property
+    def reasons(self) -> tuple[Reason, ...]:
+        return self.told.reasons
 
 
 def get_position(
@@ -98,8 +108,7 @@ def explain_group(
             of_end = _reasons_of_end(conn, group) or _reasons_of_size(conn, redis, group=group)
             return Explanation(
                 standing=_standing(conn, group, facts=facts, published=None, now=now),
-                reasons=of_end,
-                hidden=(0,) * len(of_end),
+                told=Told(reasons=of_end, hidden=(0,) * len(of_end)),
             )
         published = _published(redis, group)
         with inventory_errors():
@@ -116,11 +125,9 @@ def explain_group(
             numbers=numbers,
         )
         reasons = with_awaited(reasons, considered.next)
-        hidden = _hidden_holders(conn, reasons, principal=principal)
         return Explanation(
             standing=_standing(conn, group, facts=facts, published=published, now=now),
-            reasons=tuple(_without(reason, hidden) for reason in reasons),
-            hidden=tuple(sum(holder in hidden for holder in reason.holders) for reason in reasons),
+            told=tell_to(conn, reasons, principal=principal),
         )
 
 
@@ -157,9 +164,9 @@ def _reasons(
     that a quota and a limit of its owner may both be short."""
     own = [
         *_own_reasons(group, facts),
-        *_reasons_of_after(awaited),
+        *reasons_of_after(awaited),
         *_reasons_of_time(facts),
-        *_reasons_of_preemption(victims),
+        *reasons_of_preemption(victims),
     ]
     codes = {reason.code for reason in own}
     of_cycle = [
@@ -175,38 +182,14 @@ def _reasons(
 
 def _own_reasons(group: GroupRow, facts: WaitingFacts) -> Iterator[Reason]:
     if facts.is_queue_stopped:
-        code, scope = Code.QUEUE_STOPPED, {"queue": group.queue}
-        yield Reason(code=code, message=message(code, scope=scope), scope=scope)
+        yield reason_of_stopped(group.queue)
     if facts.is_held:
         yield Reason(code=Code.ON_HOLD, message=facts.message or message(Code.ON_HOLD))
 
 
-def _reasons_of_after(awaited: Mapping[When, tuple[str, ...]]) -> Iterator[Reason]:
-    for when, holders in awaited.items():
-        code, scope = Code.DEPENDENCY_PENDING, {"when": when.value}
-        yield Reason(
-            code=code,
-            message=message(code, scope=scope, holders=holders),
-            need=len(holders),
-            scope=scope,
-            holders=holders,
-        )
-
-
-def _reasons_of_preemption(victims: tuple[str, ...]) -> Iterator[Reason]:
-    if victims:
-        code = Code.PREEMPTION_IN_PROGRESS
-        yield Reason(code=code, message=message(code, holders=victims), need=len(victims), holders=victims)
-
-
 def _reasons_of_time(facts: WaitingFacts) -> Iterator[Reason]:
     if facts.not_before_at is not None:
-        until = facts.not_before_at.isoformat(timespec="seconds")
-        yield Reason(
-            code=Code.BACKING_OFF,
-            message=f"its owner does not want it to start before {until}",
-            scope={"until": until, "of": "not_before"},
-        )
+        yield reason_of_not_before(facts.not_before_at)
     if facts.backoff_until is None:
         return
     until = facts.backoff_until.isoformat(timespec="seconds")
@@ -232,65 +215,12 @@ def _published_reasons(
         return
     blockers = zip(published.verdicts[verdict], published.since[verdict], strict=True)
     for blocker, since in blockers:
-        told = _held_for_others(blocker, group) if blocker.code is Code.HELD_FOR_CLAIM else blocker
-        yield _reason(told, numbers, since=max(since, group.submitted_at), cycle=published.cycle)
-
-
-def _held_for_others(blocker: Blocker, group: GroupRow) -> Blocker:
-    """Its own claim is in nobody's way; without a time limit it counts as never ending, and is told so."""
-    holders = tuple(holder for holder in blocker.holders if holder != str(group.public_id))
-    scope = dict(blocker.scope)
-    if group.time_limit_seconds is None:
-        scope["time_limit"] = "none"
-    return replace(blocker, holders=holders, scope=scope)
-
-
-def _reason(blocker: Blocker, numbers: Mapping[str, int], *, since: datetime, cycle: int) -> Reason:
-    have = None if blocker.have_key is None else numbers.get(blocker.have_key)
-    limit = None if blocker.limit_key is None else numbers.get(blocker.limit_key)
-    return Reason(
-        code=blocker.code,
-        message=message(
-            blocker.code,
-            need=blocker.need,
-            have=have,
-            limit=limit,
-            scope=blocker.scope,
-            holders=blocker.holders,
-        ),
-        need=blocker.need,
-        have=have,
-        limit=limit,
-        scope=blocker.scope,
-        holders=blocker.holders,
-        since=since,
-        cycle_id=cycle,
-    )
-
-
-def _hidden_holders(conn: Connection, reasons: Sequence[Reason], *, principal: Principal) -> frozenset[str]:
-    """Holders that are other users' groups, unless an operator asks."""
-    holders = {holder for reason in reasons for holder in reason.holders}
-    if principal.is_operator or not holders:
-        return frozenset()
-    own = list_visible_holders(conn, holders, tenant=principal.tenant, owner=principal.user)
-    return frozenset(holders - own)
-
-
-def _without(reason: Reason, hidden: frozenset[str]) -> Reason:
-    """The reason without those holders, neither in its list nor in its sentence."""
-    if hidden.isdisjoint(reason.holders):
-        return reason
-    visible = tuple(holder for holder in reason.holders if holder not in hidden)
-    text = message(
-        reason.code,
-        need=reason.need,
-        have=reason.have,
-        limit=reason.limit,
-        scope=reason.scope,
-        holders=visible,
-    )
-    return replace(reason, holders=visible, message=text)
+        told = told_to_group(
+            blocker,
+            public_id=str(group.public_id),
+            has_time_limit=group.time_limit_seconds is not None,
+        )
+        yield reason_of(told, numbers, since=max(since, group.submitted_at), cycle=published.cycle)
 
 
 def _published(redis: Redis, group: GroupRow) -> PublishedQueue | None:

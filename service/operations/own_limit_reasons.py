@@ -4,6 +4,7 @@ now, like all that is the group's own. Limits may have been lowered since it was
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from sqlalchemy import Connection
 
@@ -12,62 +13,74 @@ from service.domain.resources import CPUS, MEMORY
 from service.domain.shape import Shape
 from service.domain.wording import message
 from service.store.group_reads import GroupRow
-from service.store.own_limit_reads import find_own_limit_facts
+from service.store.own_limit_reads import OwnLimitFacts, find_own_limit_facts
+
+
+class Whose(NamedTuple):
+    """The names of a queue, of the owner of a group in it, and of the group."""
+
+    queue: str
+    owner: str
+    group: str
 
 
 def reasons_of_own_limits(conn: Connection, group: GroupRow, *, considered: Shape) -> list[Reason]:
-    """One for each resource that is short, of the user's limit, of the group's, and of what the queue has of
-    its own for a group that may not be preempted. `NeverFits` where it would be short even if nothing were
-    held, on any model. `considered`: the shape with the models that are considered now."""
+    """Of a group that waits. `considered`: its shape with the models that are considered now."""
     facts = find_own_limit_facts(conn, group)
     if facts is None:
         return []
+    whose = Whose(group.queue, group.owner, str(group.public_id))
+    return reasons_within(facts, whose, considered=considered)
+
+
+def reasons_within(facts: OwnLimitFacts, whose: Whose, *, considered: Shape) -> list[Reason]:
+    """One for each resource that is short, of the user's limit, of the group's, and of what the queue has of
+    its own for a group that may not be preempted. `NeverFits` where it would be short even if nothing were
+    held, on any model."""
     limits = [
-        ("user", group.owner, facts.user_limit, facts.user_holds),
-        ("group", str(group.public_id), facts.group_limit, facts.group_holds),
+        ({"user": whose.owner}, facts.user_limit, facts.user_holds),
+        ({"group": whose.group}, facts.group_limit, facts.group_holds),
     ]
     if facts.own is not None:
-        limits.append(("of", "nominal", facts.own, facts.queue_holds))
+        limits.append(({"of": "nominal"}, facts.own, facts.queue_holds))
     return [
         reason
-        for whose, name, limit, held in limits
+        for of, limit, held in limits
         for reason in _reasons(
-            group,
             considered,
             whole=facts.shape,
             limit=limit,
             held=held,
             models=facts.models,
-            of={whose: name},
+            scope={"queue": whose.queue, **of},
         )
     ]
 
 
 def _reasons(
-    group: GroupRow,
     shape: Shape,
     *,
     whole: Shape,
     limit: Mapping[str, int],
     held: Mapping[str, int],
     models: Sequence[str],
-    of: Mapping[str, str],
+    scope: Mapping[str, str],
 ) -> Iterator[Reason]:
     rooms = {resource: max(0, most - held.get(resource, 0)) for resource, most in limit.items()}
     never = _short_of(whole, limit, models=models)
     for resource, need in _short_of(shape, rooms, models=models).items():
-        scope = {"queue": group.queue, **of, "resource": resource}
+        of_resource = {"resource": resource}
         if resource not in (CPUS, MEMORY):
-            scope |= {"resource": "gpus", "flavor": resource}
+            of_resource = {"resource": "gpus", "flavor": resource}
         have, most = held.get(resource, 0), limit[resource]
         code = Code.NEVER_FITS if resource in never else Code.QUOTA_EXCEEDED
         yield Reason(
             code=code,
-            message=message(code, need=need, have=have, limit=most, scope=scope),
+            message=message(code, need=need, have=have, limit=most, scope={**scope, **of_resource}),
             need=need,
             have=have,
             limit=most,
-            scope=scope,
+            scope={**scope, **of_resource},
         )
 
 

@@ -48,7 +48,9 @@ def test_every_operation_has_a_name_a_summary_and_true_errors() -> None:
     of_nodes, of_groups = {"cordon", "uncordon", "drain", "audit"}, {"submit", "cancel", "hold", "release"}
     assert (
         verbs
-        <= {"get", "list", "create", "update", "put", "apply", "delete", "revoke"} | of_nodes | of_groups
+        <= {"get", "list", "create", "update", "put", "apply", "delete", "revoke", "check"}
+        | of_nodes
+        | of_groups
     )
 
 

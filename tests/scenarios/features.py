@@ -57,11 +57,7 @@ ALL = frozenset(
     ]
 )
 
-NOT_BUILT = frozenset(
-    [
-        "dry_run",
-    ]
-)
+NOT_BUILT: frozenset[str] = frozenset()
 
 BUILT = ALL - NOT_BUILT
 

@@ -1,4 +1,4 @@
-"""/v1/groups: submit (see submits), list, read, change, cancel, hold."""
+"""/v1/groups: submit (see submits), check (see checks), list, read, change, cancel, hold."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 
 from service.api.bells import Bells
 from service.api.body import StrictJson
+from service.api.controllers.checks import Checks
 from service.api.controllers.submits import Submits
 from service.api.deps import Caller, PartsDep
 from service.api.group_now import answer_of
@@ -27,7 +28,7 @@ from service.points import reach
 from service.store.group_lists import GroupFilter, ListOrder
 
 
-class GroupsController(Submits, Controller):
+class GroupsController(Submits, Checks, Controller):
     path = "/v1/groups"
     tags = ["groups"]
 

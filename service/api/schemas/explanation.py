@@ -10,6 +10,7 @@ from service.api.wire import AnswerStruct
 from service.domain.reasons import Reason
 from service.operations.explain_group import Explanation, Standing
 from service.operations.forecast_group import Forecast, ForecastBasis
+from service.operations.tell_reasons import Told
 
 
 class PositionAnswer(AnswerStruct, frozen=True, kw_only=True):
@@ -116,7 +117,6 @@ def position_answer(standing: Standing, now: datetime) -> PositionAnswer:
 
 def reasons_answer(explanation: Explanation) -> ReasonsAnswer:
     standing = explanation.standing
-    pairs = zip(explanation.reasons, explanation.hidden, strict=True)
     return ReasonsAnswer(
         id=standing.group.public_id,
         queue=standing.group.queue,
@@ -124,8 +124,13 @@ def reasons_answer(explanation: Explanation) -> ReasonsAnswer:
         position=standing.position,
         as_of=standing.as_of,
         cycle_id=standing.cycle_id,
-        reasons=[_reason_answer(reason, hidden) for reason, hidden in pairs],
+        reasons=reason_answers(explanation.told),
     )
+
+
+def reason_answers(told: Told) -> list[ReasonAnswer]:
+    pairs = zip(told.reasons, told.hidden, strict=True)
+    return [_reason_answer(reason, hidden) for reason, hidden in pairs]
 
 
 def _reason_answer(reason: Reason, hidden: int) -> ReasonAnswer:

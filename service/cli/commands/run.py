@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 import rich_click as click
 
+from service.cli.checking import check_groups, dry_run_option
 from service.cli.completing import complete_queues
 from service.cli.fields import after_of, priority_of
 from service.cli.references import find_group_id
@@ -36,10 +37,11 @@ from service.cli.submitting import submit_groups
 @click.option("--secret", multiple=True, metavar="NAME", help="A variable from here that is kept secret.")
 @click.option("--workdir", metavar="DIR", help="Where it runs; else, with a server on this machine, here.")
 @click.option("--watch", "-w", is_flag=True, help="Follow it to its end; the exit code tells it.")
+@dry_run_option
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 @print_options
 @pass_session
-def run(session: Session, /, *, watch: bool, **flags: Any) -> int:
+def run(session: Session, /, *, watch: bool, is_dry_run: bool, **flags: Any) -> int:
     """Submit COMMAND as a group of --members processes.
 
     Members are started together or not at all. Each has RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, and
@@ -50,8 +52,10 @@ def run(session: Session, /, *, watch: bool, **flags: Any) -> int:
     with session.client() as client:
         flags["workdir"] = where_it_runs(flags["workdir"], url=client.address.url)
         flags["after"] = [after_of(text, partial(find_group_id, client)) for text in flags["after"]]
-        group = group_of(flags, session.environ)
-        return submit_groups(client, GroupFile((group,), is_batch=False), session.out, is_watched=watch)
+        file = GroupFile((group_of(flags, session.environ),), is_batch=False)
+        if is_dry_run:
+            return check_groups(client, file, session.out)
+        return submit_groups(client, file, session.out, is_watched=watch)
 
 
 def group_of(flags: Mapping[str, Any], environ: Mapping[str, str]) -> dict[str, Any]:

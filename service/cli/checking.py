@@ -1,0 +1,67 @@
+"""Say what would come of groups, without submitting them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import rich_click as click
+
+from service.cli import exits
+from service.cli.outcomes import list_places
+from service.cli.printer import Cell, Column, Printer
+from service.cli.spans import clock_time
+from service.clock import SystemClock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from service.cli.files import GroupFile
+    from service.client import Client
+    from service.client.checks import Check
+
+dry_run_option = click.option(
+    "--dry-run", "is_dry_run", is_flag=True, help="Say what would come of it, and submit nothing."
+)
+
+_COLUMNS = (Column("group"), Column("would"), Column("", is_whole=False))
+_STYLES = {"admit": "green", "wait": "yellow", "refuse": "bold red"}
+
+
+def check_groups(client: Client, file: GroupFile, out: Printer) -> int:
+    """Ask for each group as if it alone were submitted, and return the exit code."""
+    checks = [client.check(group) for group in file.groups]
+    if out.is_json:
+        out.json({"checks": checks} if file.is_batch else checks[0])
+    else:
+        rows = list(_rows(file.groups, checks))
+        out.table(_COLUMNS, rows)
+        out.note("Nothing was submitted (dry run).")
+    return exits.REFUSED if any(check.would == "refuse" for check in checks) else exits.OK
+
+
+def _rows(groups: Sequence[Mapping[str, Any]], checks: Sequence[Check]) -> Iterator[Sequence[Cell]]:
+    """One line for each thing to say: of a group that waits for several, several."""
+    for group, check in zip(groups, checks, strict=True):
+        for said in _sentences(check):
+            yield str(group.get("name", "")), (check.would, _STYLES.get(check.would, "")), said
+
+
+def _sentences(check: Check) -> Iterator[str]:
+    if check.would == "refuse":
+        yield from [f"{each.field}: {each.message}" for each in check.errors] or [check.detail or ""]
+        return
+    if check.places:
+        begins = "" if check.would == "admit" else "part of it "
+        yield f"{begins}on {list_places(check.places)}"
+    elif check.would == "admit":
+        yield "at once"
+    for reason in check.reasons:
+        yield f"{reason.code}: {reason.message}"
+    if check.position is not None:
+        yield f"position {check.position}{_planned(check)}"
+
+
+def _planned(check: Check) -> str:
+    if check.planned_start_at is None:
+        return ""
+    return f", planned to start by {clock_time(check.planned_start_at, today=SystemClock().now())}"
