@@ -33,7 +33,7 @@ class KnownConfiguration:
         if known is None or known[0] != version:
             before = None if known is None else known[1]
             configuration = read_configuration(conn, before=None if before is None else before.configuration)
-            cluster = Cluster(configuration, list_priority_classes(conn), before)
+            cluster = Cluster(configuration, list_priority_classes(conn), before=before)
             known = self._known = (configuration.version, cluster)
         return known[1]
 
@@ -46,6 +46,7 @@ class Cluster:
         self,
         configuration: Configuration,
         priority_classes: Mapping[str, int],
+        *,
         before: Cluster | None = None,
     ) -> None:
         self.priority_classes = priority_classes
