@@ -37,6 +37,7 @@ class Simulation:
         self.books = Books(self.world, self.agenda)
         self.now = start_at
         self._policy = policy
+        self._look_at: datetime | None = None
         self.world.apply(Changes(configuration=configuration))
 
     def submit(self, jobs: Iterable[Job]) -> None:
@@ -68,12 +69,13 @@ class Simulation:
         happenings = tuple(self.agenda.pop_due(self.now))
         self.world.apply(self.books.changes_of(happenings, self.now))
         plan = plan_cycle(self.world, self.now, policy=self._policy)
+        self._look_at = plan.look_at
         self.books.commit(plan, self.now)
         return Moment(now=self.now, happenings=happenings, plan=plan)
 
     def _next_at(self) -> datetime | None:
         """The next thing to happen, or the next instant from which time alone changes what may start."""
-        wake_at = self.world.next_wake(self.now)
-        if wake_at is not None and (self.agenda.next_at() or wake_at) >= wake_at:
-            self.agenda.note(wake_at, Wake())
+        for wake_at in (self.world.next_wake(self.now), self._look_at):
+            if wake_at is not None and (self.agenda.next_at() or wake_at) >= wake_at:
+                self.agenda.note(wake_at, Wake())
         return self.agenda.next_at()

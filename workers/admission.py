@@ -191,10 +191,10 @@ class Leader:
         return self.hold_lease() and self._attempt(self._apply_releases)
 
     def seconds_to_wake(self) -> float | None:
-        """How long until a backoff ends and a cycle may do more, though nobody rings; None if none
-        does, or somebody else leads."""
+        """How long until a backoff ends, or the like, and a cycle may do more, though nobody rings; None if
+        nothing does, or somebody else leads."""
         now = self._clock.now()
-        wake_at = None if self.term is None else self.term.world.next_wake(now)
+        wake_at = None if self.term is None else self.term.next_wake(now)
         return None if wake_at is None else (wake_at - now).total_seconds()
 
     def _finish(self, cycle: _Cycle) -> bool:

@@ -1,28 +1,32 @@
-"""Which running units are worth a look for a claimant: cheap answers before any place is sought."""
+"""Which running units are worth a look for a claimant, now or later: cheap answers before any place is
+sought."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from math import inf
 
 from service.admission.entitlement import Claimant
 from service.admission.field import Field
+from service.admission.guard_line import waits_since
 from service.admission.holds import Taken, taken_by
 from service.admission.policy import Policy
 from service.admission.price import price_of
+from service.admission.protection import is_over, protections
 from service.admission.query import NO_MODEL, ShapeQuery
 from service.admission.resident import World
-from service.admission.surplus import part_of, surplus_of
+from service.admission.surplus import part_of, rests_until, surplus_after, surplus_of
 from service.admission.trial import Candidate
 from service.admission.world import PendingUnit, Queue, RunningUnit
 from service.domain.node import Place
+from service.domain.preemption import Protection
 from service.domain.queue import PreemptWithin, Reclaim
 from service.domain.unit import MAX_MEMBERS
 
-_DAY = timedelta(days=1)
 #: No unit has a negative id, so that of a member is below 0; the last member is the newest.
 _ABOVE_ALL = 1 << 90
 
@@ -46,8 +50,11 @@ class Candidates:
     def __init__(self, world: World, policy: Policy, now: datetime) -> None:
         self._world = world
         self._policy = policy
-        self._now = now
+        self._now = self._began_at = now
+        #: Who was resized may be resized again from its instant on, if that is not after this one.
+        self._rested_by = now
         self._chosen: set[int] = set()
+        self._shrinking: dict[int, Collection[int]] = {}
         self._made: dict[int, Candidate] = {}
         self._surpluses: dict[int, tuple[Candidate, ...]] = {}
         self._spared: dict[int, frozenset[int]] = {}
@@ -57,6 +64,64 @@ class Candidates:
 
     def forget(self, units: Iterable[RunningUnit]) -> None:
         self._chosen.update(unit.id for unit in units)
+
+    def note_shrinking(self, unit_id: int, dropped: Iterable[Place]) -> None:
+        """This cycle makes the unit give up these places; it is told by `forget`, too."""
+        self._shrinking[unit_id] = frozenset(place.member for place in dropped)
+
+    def at(self, instant: datetime) -> Candidates:
+        """As they will be then, if nothing but time changes."""
+        later = self._copy()
+        later._now = later._rested_by = instant
+        return later
+
+    def rested(self) -> Candidates:
+        """As if none had been resized before, nor were in this cycle."""
+        rested = self._copy()
+        rested._rested_by = self._now + timedelta(seconds=self._policy.resize_interval_seconds)
+        return rested
+
+    def ends(self, row: PendingUnit) -> list[datetime]:
+        """Instants to come, in turn: from each somebody of whom the row might take something is kept no more,
+        or the row does not wait for that any more."""
+        running, found = self._world.running, set[datetime]()
+        for source in self._sources(self._world.configuration.queues[row.queue_id], row.priority):
+            policy = self._world.configuration.queues[source].policy
+            for unit_id in self._spared_in(source) & running.keys():
+                untils = [until for _, until in protections(running[unit_id], policy)]
+                known = [until for until in untils if until is not None]
+                found.add(waits_since(row) + timedelta(seconds=self._policy.reclaim_delay_seconds))
+                if len(known) == len(untils):
+                    found.add(max(known))
+        return sorted(end for end in found if end > self._now)
+
+    def keeping(self, candidate: Candidate) -> Iterator[tuple[Protection, datetime | None]]:
+        """What keeps it from giving way when the cycle is made."""
+        unit = candidate.of or candidate.unit
+        policy = self._world.configuration.queues[unit.queue_id].policy
+        for protection, until in protections(unit, policy):
+            is_whole = candidate.of is None or protection is Protection.MIN_RUNTIME
+            if is_whole and not is_over(until, self._began_at):
+                yield protection, until
+        until = self._rests_until(unit) if candidate.of is not None else None
+        if until is not None and until > self._began_at:
+            yield Protection.RESIZE_INTERVAL, until
+
+    def has_resting(self, row: PendingUnit) -> bool:
+        """Whether anybody from whom the row might take something was resized a short while ago."""
+        queue = self._world.configuration.queues[row.queue_id]
+        untils = (
+            self._rests_until(unit)
+            for source in self._sources(queue, row.priority)
+            for unit in self._world.running_in.get(source, {}).values()
+            if unit.resized_at is not None or unit.id in self._shrinking
+        )
+        return any(until is not None and until > self._began_at for until in untils)
+
+    def _copy(self) -> Candidates:
+        other = copy(self)
+        other._made, other._surpluses, other._spared, other._held = {}, {}, {}, {}
+        return other
 
     def may_be_for(self, queue_id: int) -> bool:
         """As `may_have`, of any row of the queue."""
@@ -105,7 +170,7 @@ class Candidates:
 
     def claimant(self, row: PendingUnit, usage: Mapping[str, int]) -> Claimant:
         queue = self._world.configuration.queues[row.queue_id]
-        waited = (self._now - (row.waiting_since or row.submitted_at)).total_seconds()
+        waited = (self._now - waits_since(row)).total_seconds()
         return Claimant(
             row=row,
             queue=queue,
@@ -136,12 +201,15 @@ class Candidates:
             for source in self._sources(claimant.queue, claimant.row.priority)
             for unit in self._world.running_in.get(source, {}).values()
             if self._is_open(unit)
-            for candidate in (() if is_whole else self._surplus(unit)) or (self._candidate(unit),)
+            for candidate in (() if is_whole else self._surplus(unit)) or self._as_a_whole(unit)
             if any(candidate.unit.usage.get(resource) for resource in short) or _is_on(candidate, fields)
         ]
 
     def _is_open(self, unit: RunningUnit) -> bool:
-        return unit.is_preemptible and unit.evicting_until is None and unit.id not in self._chosen
+        is_left = unit.id not in self._chosen or (
+            unit.id in self._shrinking and self._rested_by > self._began_at
+        )
+        return unit.is_preemptible and unit.evicting_until is None and is_left
 
     def _sources(self, queue: Queue, priority: float) -> Iterator[int]:
         """Queues with running units from which this one might take something: itself, and those of its tree
@@ -171,25 +239,46 @@ class Candidates:
             self._lowest[queue_id] = lowest
         return self._lowest[queue_id]
 
-    def _candidate(self, unit: RunningUnit) -> Candidate:
-        """Whole."""
+    def _as_a_whole(self, unit: RunningUnit) -> tuple[Candidate, ...]:
+        """All that it does not give up anyway; nothing of one that is chosen already."""
+        if unit.id in self._chosen:
+            return ()
         known = self._made.get(unit.id)
         if known is None:
             cost = round(price_of(unit, self._policy, self._now) * 1000)
-            frees = taken_by(unit.places, self._world.shapes[unit.shape_id])
-            known = self._made[unit.id] = Candidate(unit, frees, cost)
-        return known
+            left = unit
+            if unit.dropping:
+                places = [place for place in unit.places if place.member not in unit.dropping]
+                shape, nodes = self._world.shapes[unit.shape_id], self._world.configuration.nodes
+                left = part_of(unit, places, shape=shape, nodes=nodes)
+            frees = taken_by(left.places, self._world.shapes[unit.shape_id])
+            known = self._made[unit.id] = Candidate(left, frees, cost)
+        return (known,)
 
     def _surplus(self, unit: RunningUnit) -> tuple[Candidate, ...]:
         """Members that an elastic unit can give up."""
-        if not unit.is_resizable:
+        if not unit.is_resizable and unit.resized_at is None:
             return ()
         known = self._surpluses.get(unit.id)
         if known is None:
-            shape = self._world.shapes[unit.shape_id]
-            surplus = surplus_of(unit, shape, policy=self._policy, now=self._now)
-            known = self._surpluses[unit.id] = tuple(self._member(unit, place) for place in surplus)
+            known = self._surpluses[unit.id] = tuple(
+                self._member(unit, place) for place in self._places_given_up(unit)
+            )
         return known
+
+    def _places_given_up(self, unit: RunningUnit) -> tuple[Place, ...]:
+        shape, until = self._world.shapes[unit.shape_id], self._rests_until(unit)
+        if until is None or until <= self._began_at:
+            return surplus_of(unit, shape, policy=self._policy, now=self._now)
+        if until > self._rested_by:
+            return ()
+        return surplus_after(unit, shape, without=self._shrinking.get(unit.id, ()))
+
+    def _rests_until(self, unit: RunningUnit) -> datetime | None:
+        """Before then it is not resized again."""
+        if unit.id in self._shrinking:
+            return self._began_at + timedelta(seconds=self._policy.resize_interval_seconds)
+        return rests_until(unit, self._world.shapes[unit.shape_id], policy=self._policy)
 
     def _member(self, unit: RunningUnit, place: Place) -> Candidate:
         member = part_of(
@@ -206,19 +295,17 @@ class Candidates:
         """Those that have not run long enough, with their surplus; and those that were preempted often enough
         during the last day: they may still be resized, as often as any other."""
         if queue_id not in self._spared:
-            policy = self._world.configuration.queues[queue_id].policy
-            least, most = timedelta(seconds=policy.min_runtime_seconds), policy.evictions_per_day
-            spared: set[int] = set()
-            for unit in self._world.running_in.get(queue_id, {}).values():
-                if is_young := self._now - unit.admitted_at < least:
-                    spared.update(each.unit.id for each in self._surplus(unit))
-                if is_young or (most is not None and self._preemptions_of(unit) >= most):
+            policy, spared = self._world.configuration.queues[queue_id].policy, set[int]()
+            has_any = policy.min_runtime_seconds or policy.evictions_per_day is not None
+            for unit in self._world.running_in.get(queue_id, {}).values() if has_any else ():
+                for protection, until in protections(unit, policy):
+                    if is_over(until, self._now):
+                        continue
                     spared.add(unit.id)
+                    if protection is Protection.MIN_RUNTIME:
+                        spared.update(each.unit.id for each in self._surplus(unit))
             self._spared[queue_id] = frozenset(spared)
         return self._spared[queue_id]
-
-    def _preemptions_of(self, unit: RunningUnit) -> int:
-        return sum(self._now - at < _DAY for at in unit.preempted_at)
 
 
 def _is_on(candidate: Candidate, fields: Iterable[Field]) -> bool:

@@ -12,6 +12,7 @@ from service.admission.backlog import ClassId
 from service.admission.claimants import start_claimants
 from service.admission.claims import ClaimBook
 from service.admission.dating import Ends
+from service.admission.delayed import with_delays
 from service.admission.explain import Explainer
 from service.admission.fit import Fitter
 from service.admission.growing import with_growing
@@ -113,15 +114,14 @@ def _plan(world: World, now: datetime, *, policy: Policy, without: Collection[in
     )
     # 5. Grow: running groups get what nobody who waits could use.
     growth = Grower(world, now, policy=policy, fitter=fitter, quota=quota).grow(
-        without={*without, *outcome.finished},
-        leaving={each.unit_id for each in preemptor.evictions} | {each.unit_id for each in preemptor.resizes},
+        without={*without, *outcome.finished}, leaving=preemptor.giving_way, awaited=preemptor.awaited
     )
     # 6. Explain: everyone who was left out.
     explained = Explainer(world, now, quota=quota, fitter=fitter, claims=claims, kept=kept.stopped).explain(
         blocked=outcome.blocked, holding=outcome.holding, finished=outcome.finished
     )
     noted = GuardClocks(world, now, policy=policy, fitter=fitter).note(outcome.holding, outcome.finished)
-    queues, numbers = with_growing(world, growth, queues=explained[0], numbers=explained[1])
+    queues, numbers = with_growing(world, growth, shown=with_delays(world, preemptor.delays, shown=explained))
     return Plan(
         config_version=world.configuration.version,
         admissions=tuple(fitter.admissions),
@@ -132,6 +132,7 @@ def _plan(world: World, now: datetime, *, policy: Policy, without: Collection[in
         resizes=(*preemptor.resizes, *growth.resizes),
         pauses_made=noted.made,
         pauses_dropped=noted.dropped,
+        look_at=preemptor.delays.next_end,
         queues=queues,
         numbers=numbers,
     )

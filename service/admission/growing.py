@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
+from service.admission.delayed import Shown
 from service.admission.growth import Growth
 from service.admission.packed_order import PackedOrder
 from service.admission.plan import QueueVerdict
 from service.admission.resident import World
 
 
-def with_growing(
-    world: World, growth: Growth, *, queues: Mapping[int, QueueVerdict], numbers: Mapping[str, int]
-) -> tuple[Mapping[int, QueueVerdict], Mapping[str, int]]:
+def with_growing(world: World, growth: Growth, *, shown: Shown) -> Shown:
     """The verdicts of a cycle, with the reasons of these groups behind those of what waits."""
     if not growth.blocked:
-        return queues, numbers
+        return shown
+    queues, numbers = shown
     found = dict(queues)
     for unit_id, blockers in sorted(growth.blocked.items()):
         unit = world.running[unit_id]

@@ -59,15 +59,21 @@ class Grower:
         self._awaited = Awaited()
         self._growth = Growth()
 
-    def grow(self, *, without: Collection[int], leaving: Collection[int] = ()) -> Growth:
-        """Rows `without` do not wait any more; units `leaving` are resized or evicted in this cycle."""
+    def grow(
+        self, *, without: Collection[int], leaving: Collection[int] = (), awaited: Collection[int] = ()
+    ) -> Growth:
+        """Rows `without` do not wait any more; units `leaving` are resized or evicted in this cycle, for the
+        surplus of those `awaited` somebody waits: to grow would put it off."""
         units = [unit for unit in self._world.resizable.values() if self._may_grow(unit, leaving)]
         if units:
             self._awaited = find_awaited(
                 self._world, self._now, fitter=self._fitter, quota=self._quota, without=without
             )
         for unit in sorted(units, key=lambda each: (-each.priority, each.submitted_at, each.id)):
-            self._grow(unit)
+            if unit.id in awaited:
+                self._growth.blocked[unit.id] = _TURN
+            else:
+                self._grow(unit)
         return self._growth
 
     def _may_grow(self, unit: RunningUnit, leaving: Collection[int]) -> bool:

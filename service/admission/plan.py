@@ -121,7 +121,8 @@ class Plan:
     `wasted` why it is, of those for whom others gave way and who do not start.
     `pauses_made` of guard clocks begin or end now, `pauses_dropped` names by queue and beginning those that
     nobody waits for any more.
-    `queues` holds a verdict for each queue, also where nothing waits. `numbers` are shared
+    `look_at`: the next instant from which somebody would give way who does not yet, though nothing else
+    changes. `queues` holds a verdict for each queue, also where nothing waits. `numbers` are shared
     amounts (free on the nodes that a class allows, quota in use, quota ceilings), of which it holds
     those that a blocker names."""
 
@@ -134,6 +135,7 @@ class Plan:
     resizes: tuple[Resize, ...] = ()
     pauses_made: tuple[GuardPause, ...] = ()
     pauses_dropped: frozenset[tuple[int, datetime]] = frozenset()
+    look_at: datetime | None = None
     queues: Mapping[int, QueueVerdict]
     numbers: Mapping[str, int]
 

@@ -15,7 +15,8 @@ from datetime import datetime, timedelta
 from service.admission.candidates import Candidates
 from service.admission.capacity import Capacity
 from service.admission.cheapest import Found
-from service.admission.entitlement import Claimant
+from service.admission.chooser import Chooser
+from service.admission.delays import Delays
 from service.admission.holds import Taken, taken_by
 from service.admission.plan import Eviction, Receipt, Resize
 from service.admission.policy import Policy
@@ -27,20 +28,15 @@ from service.admission.receipts import receipts_of
 from service.admission.resident import World
 from service.admission.scratch import Share
 from service.admission.surplus import shrink
-from service.admission.trial import Candidate, Trial
-from service.admission.usages import usages_of
-from service.admission.victims import find_victims
 from service.admission.world import PendingUnit, RunningUnit
 from service.domain.claim import Claim, ClaimCause
 from service.domain.node import Place
-from service.domain.preemption import Entitlement
 
 #: Beyond the grace of the latest victim, for its members to be gone and its places given back.
 CLEARING_SECONDS = 60.0
 #: With more candidates the number of their sets is too large to weigh each.
 MOST_EXACT = 13
-#: How often places are sought for one claimant, and in one cycle.
-_TESTS_OF_CLAIMANT = 600
+#: How often places are sought in one cycle.
 _TESTS_OF_CYCLE = 3000
 
 
@@ -70,27 +66,37 @@ class Preemptor:
     ) -> None:
         self._world = world
         self._quota = quota
-        self._policy = policy
         self._now = now
         self._candidates = Candidates(world, policy, now)
         self._prospects = Prospects(world, quota, self._candidates)
-        self._tests_left = _TESTS_OF_CYCLE
-        self._most_exact = most_exact
+        self._chooser = Chooser(world, policy, tests=_TESTS_OF_CYCLE, most_exact=most_exact)
+        #: Who would give way later.
+        self.delays = Delays(world, policy, now, candidates=self._candidates, most_exact=most_exact)
         self.evictions: list[Eviction] = []
         self.resizes: list[Resize] = []
-        #: Units that are Evicting or were chosen, and until when they may hold their places.
-        self._leaving = {unit.id: (unit, unit.frees_at or now) for unit in world.leaving.values()}
+        #: Units that are Evicting or were chosen, or members of them, and until when they may hold places.
+        self._leaving = [(unit, unit.frees_at or now) for unit in world.leaving.values()]
         self._prospects.note_leaving(world.leaving.values())
+
+    @property
+    def giving_way(self) -> set[int]:
+        """Units that are evicted or shrink."""
+        return {each.unit_id for each in self.evictions} | {each.unit_id for each in self.resizes}
+
+    @property
+    def awaited(self) -> Collection[int]:
+        """Elastic units whose surplus somebody waits for."""
+        return self.delays.awaited
 
     def wants_any_of(self, queue_id: int) -> bool:
         """Whether blocked heads of the queue are to be shown to `plan`, also hopeless ones."""
-        return self._tests_left > 0 and self._candidates.may_be_for(queue_id)
+        return self._chooser.tests_left > 0 and self._candidates.may_be_for(queue_id)
 
     def may_plan(self, row: PendingUnit, *, lent: Sequence[Taken] = (), is_missed: bool = False) -> bool:
         """Whether others might give way to the row: a quick look, before any place is imagined. `lent`: what
         is kept for others that it goes before; `is_missed`: it is known to find no place."""
         return (
-            self._tests_left > 0
+            self._chooser.tests_left > 0
             and self._candidates.may_have(row)
             and self._prospects.has_any(row, lent=lent, is_missed=is_missed)
         )
@@ -107,8 +113,11 @@ class Preemptor:
         # 2. Who gives way, proved on the state in which those that leave are gone.
         query = self._world.capacity.query(row.shape_id, self._world.shapes[row.shape_id])
         with self._when_clear():
-            found, claimant = self._find(row, query)
-            if found is None:
+            choice = self._chooser.choose(row, query, self._candidates)
+            found, claimant = choice.found, choice.claimant
+            if found is None and not choice.has_room:
+                self.delays.note_refused(row, query)
+            if found is None or self.delays.is_delayed(row, query, choice):
                 return None
             receipts = receipts_of(claimant, found, self._world.quota)
         evictions, resizes = _evictions(found, receipts), self._resizes(found, receipts)
@@ -118,9 +127,10 @@ class Preemptor:
         victims = [candidate.unit for candidate in found.victims]
         places = _places(row, query, found.places, self._world.capacity)
         self._prospects.note_leaving(victims)
-        for unit in victims:
-            self._leaving[unit.id] = unit, self._now + timedelta(seconds=unit.grace_seconds)
+        self._leaving.extend((unit, self._now + timedelta(seconds=unit.grace_seconds)) for unit in victims)
         self._candidates.forget([each.of or each.unit for each in found.victims])
+        for resize in resizes:
+            self._candidates.note_shrinking(resize.unit_id, resize.dropped)
         self._quota.charge(row.queue_id, claimant.usage)
         claim = Claim(
             unit_id=row.id,
@@ -130,46 +140,6 @@ class Preemptor:
             places=places,
         )
         return Preemption(evictions=evictions, resizes=resizes, claim=claim, usage=claimant.usage)
-
-    def _find(self, row: PendingUnit, query: ShapeQuery) -> tuple[Found | None, Claimant]:
-        """The best for any models that the claimant could take; of equals for those that it prefers."""
-        best: Found | None = None
-        best_for = claimant = self._candidates.claimant(row, {})
-        for usage in usages_of(query):
-            claimant = self._candidates.claimant(row, usage)
-            trial = Trial(
-                self._world.capacity,
-                self._world.quota,
-                query=query,
-                claimant=claimant,
-                tests=min(_TESTS_OF_CLAIMANT, self._tests_left),
-                most_exact=self._most_exact,
-            )
-            before = trial.tests_left
-            # What leaves anyway makes room enough: nobody else has to go.
-            has_room = trial.place() is not None
-            found = None
-            if not has_room:
-                found = self._find_victims(trial, query)
-            self._tests_left -= before - trial.tests_left
-            if has_room:
-                return None, claimant
-            if found is not None and (best is None or _rank(found) < _rank(best)):
-                best, best_for = found, claimant
-        return best, best_for
-
-    def _find_victims(self, trial: Trial, query: ShapeQuery) -> Found | None:
-        """The surplus of elastic units before any of them goes whole, unless that would touch somebody of
-        higher priority."""
-        parts = self._candidates.of(trial.claimant, query, is_whole=False)
-        found = find_victims(trial, parts, self._is_too_dear)
-        if all(candidate.of is None for candidate in parts):
-            return found
-        whole = self._candidates.of(trial.claimant, query, is_whole=True)
-        if found is not None and _rank(found)[0] <= min(each.unit.priority for each in whole):
-            return found
-        other = find_victims(trial, whole, self._is_too_dear)
-        return min((each for each in (found, other) if each is not None), key=_rank, default=None)
 
     def _resizes(self, found: Found, receipts: Mapping[int, Receipt]) -> tuple[Resize, ...]:
         """What elastic units give up."""
@@ -189,19 +159,11 @@ class Preemptor:
             for unit_id, places in sorted(dropped.items())
         )
 
-    def _is_too_dear(self, victims: Sequence[Candidate], rights: Mapping[int, Entitlement]) -> bool:
-        """Price vetoes the sharing out of what is borrowed, never the reclaim of nominal quota."""
-        bound = self._policy.fair_share_price_seconds
-        if bound is None:
-            return False
-        fair = [each.cost for each in victims if rights[each.unit.id] is Entitlement.FAIR_SHARE]
-        return sum(fair) > bound * 1000
-
     @contextmanager
     def _when_clear(self) -> Iterator[None]:
         """As if all that leaves were gone."""
         world = self._world
-        leaving = [unit for unit, _ in self._leaving.values()]
+        leaving = [unit for unit, _ in self._leaving]
         frees = [taken for unit in leaving for taken in taken_by(unit.places, world.shapes[unit.shape_id])]
         for taken in frees:
             world.capacity.imagine(taken, is_free=True)
@@ -220,14 +182,10 @@ class Preemptor:
         nodes, chosen = {place.node_id for place in places}, {unit.id for unit in victims}
         ends = [
             until
-            for unit, until in self._leaving.values()
+            for unit, until in self._leaving
             if unit.id in chosen or not nodes.isdisjoint(place.node_id for place in unit.places)
         ]
         return max(self._now, *ends) + timedelta(seconds=CLEARING_SECONDS)
-
-
-def _rank(found: Found) -> tuple[int, int]:
-    return max(each.unit.priority for each in found.victims), found.cost
 
 
 def _evictions(found: Found, receipts: Mapping[int, Receipt]) -> tuple[Eviction, ...]:

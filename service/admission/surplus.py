@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -12,16 +12,32 @@ from service.admission.sizes import counts_of, last_role
 from service.admission.world import Node, RunningUnit
 from service.domain.node import Place
 from service.domain.resources import CPUS, MEMORY
-from service.domain.shape import Shape
+from service.domain.shape import Shape, Sizing
+
+
+def rests_until(unit: RunningUnit, shape: Shape, *, policy: Policy) -> datetime | None:
+    """Before then a group is not resized again; None if it never was, or is of one size."""
+    if unit.resized_at is None or shape.sizing is not Sizing.WHILE_RUNNING:
+        return None
+    return unit.resized_at + timedelta(seconds=policy.resize_interval_seconds)
 
 
 def surplus_of(unit: RunningUnit, shape: Shape, *, policy: Policy, now: datetime) -> tuple[Place, ...]:
     """Places in the order in which they are given up; some of them may be dropped, or all. Empty for a group
     that does not run or may not be resized now."""
-    interval = timedelta(seconds=policy.resize_interval_seconds)
-    if not unit.is_resizable or (unit.resized_at is not None and unit.resized_at + interval > now):
+    until = rests_until(unit, shape, policy=policy)
+    if not unit.is_resizable or (until is not None and until > now):
         return ()
-    return tuple(_given_up(unit.places, shape))
+    return surplus_after(unit, shape)
+
+
+def surplus_after(
+    unit: RunningUnit, shape: Shape, *, without: Collection[int] = frozenset()
+) -> tuple[Place, ...]:
+    """The same as it will be when the group may be resized again, and has given up the members that stop
+    already and those `without`."""
+    gone = {*unit.dropping, *without}
+    return tuple(_given_up([place for place in unit.places if place.member not in gone], shape))
 
 
 def shrink(

@@ -13,6 +13,14 @@ class Entitlement(StrEnum):
     FAIR_SHARE = "FairShare"
 
 
+class Protection(StrEnum):
+    """What keeps a running unit from giving way, for a time: names of the settings that say so."""
+
+    MIN_RUNTIME = "min_runtime"
+    EVICTIONS_PER_DAY = "evictions_per_day"
+    RESIZE_INTERVAL = "resize_interval"
+
+
 class PreemptionOutcome(StrEnum):
     """Whether the unit for which others gave way was admitted, or lost its claim before."""
 

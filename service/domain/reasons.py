@@ -32,6 +32,7 @@ class Code(StrEnum):
     NODES_UNAVAILABLE = "NodesUnavailable"
     DEVICES_UNHEALTHY = "DevicesUnhealthy"
     PREEMPTION_IN_PROGRESS = "PreemptionInProgress"
+    PREEMPTION_DELAYED = "PreemptionDelayed"
     HELD_FOR_CLAIM = "HeldForClaim"
     WAITING_FOR_TURN = "WaitingForTurn"
     PENDING_EVALUATION = "PendingEvaluation"
@@ -71,7 +72,12 @@ FAMILIES: Mapping[str, tuple[Code, ...]] = {
     "TOPOLOGY": (Code.TOPOLOGY_UNSATISFIED,),
     "NODE_HEALTH": (Code.NODES_UNAVAILABLE, Code.DEVICES_UNHEALTHY),
     "CONFIG": (Code.NO_MATCHING_FLAVOR, Code.QUEUE_STOPPED, Code.QUEUE_MISSING),
-    "ORDER": (Code.WAITING_FOR_TURN, Code.HELD_FOR_CLAIM, Code.PREEMPTION_IN_PROGRESS),
+    "ORDER": (
+        Code.WAITING_FOR_TURN,
+        Code.HELD_FOR_CLAIM,
+        Code.PREEMPTION_IN_PROGRESS,
+        Code.PREEMPTION_DELAYED,
+    ),
     "HOLD": (Code.ON_HOLD,),
     "DEPENDENCY": (Code.DEPENDENCY_PENDING,),
     "BACKOFF": (Code.BACKING_OFF,),

@@ -239,6 +239,30 @@ def _bound(facts: Facts) -> str:
     return f"queue {queue} may never hold more than"
 
 
+#: What keeps groups from giving way, by the rule that says so.
+_KEEPING = {
+    "min_runtime": "min_runtime",
+    "evictions_per_day": "evictions_per_day",
+    "resize_interval": "a resize less than {interval} ago",
+}
+
+
+def _delayed(facts: Facts) -> str:
+    """Of others that would give way, but not yet."""
+    groups, until = facts.scope.get("groups"), facts.scope.get("until")
+    if groups is None or until is None:
+        return "others would give way to it, but not yet"
+    seconds = float(facts.scope.get("resize_interval_seconds", 0))
+    interval = f"{seconds:g} seconds" if seconds < 60 else f"{seconds / 60:g} minutes"
+    kept = [
+        f"{what.format(interval=interval)} keeps {facts.scope[rule]}"
+        for rule, what in _KEEPING.items()
+        if rule in facts.scope
+    ]
+    gives = f"{_groups(int(groups))} would give up {facts.amount(facts.have)} for it"
+    return f"{gives}, but not before {until}: {', '.join(kept)}"
+
+
 def _turn(facts: Facts) -> str:
     named = ", ".join(facts.holders[:_NAMED_HOLDERS])
     return f"waits behind {named}, for the queue is strict" if named else "waits behind another group"
@@ -303,6 +327,7 @@ _SENTENCES: Mapping[Code, Callable[[Facts], str]] = {
     Code.NODES_UNAVAILABLE: _unavailable,
     Code.DEVICES_UNHEALTHY: _unhealthy,
     Code.PREEMPTION_IN_PROGRESS: _giving_way,
+    Code.PREEMPTION_DELAYED: _delayed,
     Code.HELD_FOR_CLAIM: _held,
     Code.WAITING_FOR_TURN: _turn,
     Code.PENDING_EVALUATION: _plain("no cycle has decided on it yet"),

@@ -62,6 +62,8 @@ class Term:
         self._publisher = Publisher(client)
         self._cycle = 0
         self._policy = policy
+        #: From when on the last plan would be another one.
+        self._look_at: datetime | None = None
         self.epoch = epoch
         # L3: the epoch in the ledger, a full load, and a ledger that says what PostgreSQL says. The
         # publisher is new, so the first cycle publishes every queue.
@@ -99,7 +101,14 @@ class Term:
         """What the next cycle does, leaving out the waiting rows `without`. Its number grows within the
         epoch."""
         self._cycle += 1
-        return plan_cycle(self.world, now, policy=self._policy, without=without)
+        plan = plan_cycle(self.world, now, policy=self._policy, without=without)
+        self._look_at = plan.look_at
+        return plan
+
+    def next_wake(self, now: datetime) -> datetime | None:
+        """When waiting alone changes what may be admitted, or who gives way to whom."""
+        instants = self.world.next_wake(now), self._look_at
+        return min((each for each in instants if each is not None and each > now), default=None)
 
     def settle(self) -> bool:
         """Write to the ledger what PostgreSQL has decided: ended attempts give back their places (R5),

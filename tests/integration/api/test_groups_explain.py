@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import msgspec
@@ -15,6 +16,7 @@ from redis import Redis
 from sqlalchemy import Engine, text
 
 from service.api.app import create_app
+from service.clock import SystemClock
 from service.domain.principal import KeyRole
 from service.inventory.client import make_client
 from service.settings import Settings
@@ -314,3 +316,36 @@ def test_its_guard_runs_only_while_places_alone_are_missing(
     user.post(f"/v1/groups/{short}/hold").raise_for_status()
     held = user.get(f"/v1/groups/{short}/position").json()
     assert (held["guard_at"], held["guard_left_seconds"]) == (None, None)
+
+
+def test_what_keeps_others_from_giving_way_is_told_and_the_leader_wakes_for_it(
+    callers: Callers, admin: Client, operator: Client, cluster: Cluster
+) -> None:
+    alice, bob = (callers.make(KeyRole.USER, user=user) for user in ("alice", "bob"))
+    policy = {"preempt_within": "lower_priority", "min_runtime": "2s"}
+    admin.post("/v1/queues", json={"name": "kept", **policy}).raise_for_status()
+    victim = _submit(alice, "victim", queue="kept", gpus=4)
+    cluster.settle()
+    waits = _submit(bob, "waits", queue="kept", gpus=3, priority=5)
+    cluster.settle()
+    until = _reasons(bob, waits)["reasons"][1]["scope"]["until"]
+    for client, holders, others in ((bob, [], 1), (operator, [victim], 0)):
+        reasons = _reasons(client, waits)["reasons"]
+        assert [reason["code"] for reason in reasons] == ["InsufficientGpus", "PreemptionDelayed"]
+        told = reasons[1]
+        assert (told["need"], told["have"]) == (3, 4)
+        assert (told["holders"], told["other_holders"]) == (holders, others)
+        assert (told["scope"]["groups"], told["scope"]["min_runtime"]) == ("1", "1")
+        assert told["message"] == (
+            f"1 group would give up 4 GPUs for it, but not before {until}: min_runtime keeps 1"
+        )
+    admitted_at = datetime.fromisoformat(admin.get(f"/v1/groups/{victim}").json()["admitted_at"])
+    end = admitted_at + timedelta(seconds=2)
+    assert datetime.fromisoformat(until) == end.replace(microsecond=0)
+    # The leader wakes itself: nobody rings at that instant.
+    seconds = cluster.leader.seconds_to_wake()
+    assert seconds is not None
+    assert seconds <= 2
+    Event().wait(max(0, (end - SystemClock().now()).total_seconds()) + 0.01)
+    cluster.settle()
+    assert admin.get(f"/v1/groups/{waits}").json()["status"] == "Running"

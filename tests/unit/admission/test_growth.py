@@ -307,18 +307,6 @@ def test_two_claimants_never_count_the_same_member() -> None:
     assert len(claimed) == len(set(claimed)) >= 6
 
 
-def test_what_was_resized_a_moment_ago_is_not_resized_for_a_claimant() -> None:
-    made = crowded(elastic(1, role(8, least=2)))
-    made.submit(gang(2, role(2), priority=5))
-    made.cycle(10)
-    made.settle(1)
-    made.cycle(11)
-    made.submit(gang(3, role(2), priority=5))
-    plan = made.cycle(20)
-    assert plan.resizes == ()
-    assert [eviction.unit_id >> 20 for eviction in plan.evictions] == [1]
-
-
 def test_a_surplus_is_given_up_with_a_receipt() -> None:
     made = crowded(elastic(1, role(8, least=2)))
     made.submit(gang(2, role(3), priority=5))

@@ -101,7 +101,7 @@ def _occupied(rng: random.Random, config: Configuration) -> World:
     return site.world
 
 
-def _case(number: int) -> tuple[World, list[Group]] | None:
+def occupied_case(number: int) -> tuple[World, list[Group]] | None:
     rng = random.Random(number)
     config = configuration(_nodes(rng), _queues(rng), levels=("rack", "host"))
     world = _occupied(rng, config)
@@ -121,7 +121,7 @@ def test_victims_are_found_whenever_there_are_some(batch: int) -> None:
     exact, given_back, asked, number = Figures(), Figures(), 0, batch * 1_000_000
     while asked < CASES // BATCHES:
         number += 1
-        case = _case(number)
+        case = occupied_case(number)
         if case is None:
             continue
         world, heads = case

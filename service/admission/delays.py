@@ -1,0 +1,175 @@
+"""Claimants to whom others would give way, but not yet: from when on, who, and what keeps them until then."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from service.admission.binding import leading_amount
+from service.admission.candidates import Candidates
+from service.admission.cheapest import Found
+from service.admission.chooser import Choice, Chooser, rank_of
+from service.admission.guard_line import waits_since
+from service.admission.plan import Blocker
+from service.admission.policy import Policy
+from service.admission.query import ShapeQuery
+from service.admission.resident import World
+from service.admission.trial import Candidate
+from service.admission.world import PendingUnit, RunningUnit
+from service.domain.preemption import Entitlement, Protection
+from service.domain.reasons import Code
+from service.domain.resources import CPUS, MEMORY
+
+#: How often places are sought in one cycle to date what is not done in it.
+_TESTS = 2000
+#: Beyond the resize interval, for who began to wait shortly before the cycle that resized.
+_SLACK_SECONDS = 60.0
+#: So many groups are named.
+_NAMED = 20
+_RESOURCES = {"gpus": "gpus", "cpus_milli": CPUS, "memory_mib": MEMORY}
+
+
+class Delay(NamedTuple):
+    """`row` might start when those have given way of whom none does before `until`. `gives`: what they hold
+    together of the resource `amount`; `kept`: how many groups each rule keeps from giving way now."""
+
+    row: PendingUnit
+    until: datetime
+    amount: str
+    need: int
+    gives: int
+    groups: int
+    kept: Mapping[Protection, int]
+    holders: tuple[str, ...]
+    interval_seconds: float
+
+    @property
+    def key(self) -> str:
+        """Name of the shared number of what they hold."""
+        return f"gives:{self.row.id}"
+
+    def blocker(self) -> Blocker:
+        scope = {
+            "resource": _RESOURCES[self.amount],
+            "until": self.until.isoformat(timespec="seconds"),
+            "groups": str(self.groups),
+            **{protection.value: str(count) for protection, count in self.kept.items()},
+        }
+        if Protection.RESIZE_INTERVAL in self.kept:
+            scope["resize_interval_seconds"] = f"{self.interval_seconds:g}"
+        return Blocker(
+            code=Code.PREEMPTION_DELAYED, need=self.need, have_key=self.key, scope=scope, holders=self.holders
+        )
+
+    def is_told(self, row: PendingUnit) -> bool:
+        """Whether the same holds for another row of the class: nobody gives way to it any sooner."""
+        return (
+            row.priority == self.row.priority
+            and row.is_preemptible == self.row.is_preemptible
+            and row.has_never_run == self.row.has_never_run
+            and waits_since(row) >= waits_since(self.row)
+        )
+
+
+class Delays:
+    """Of one cycle. `found`: by row; `awaited`: elastic units whose surplus somebody waits for."""
+
+    def __init__(
+        self, world: World, policy: Policy, now: datetime, *, candidates: Candidates, most_exact: int
+    ) -> None:
+        self._world = world
+        self._now = now
+        self._interval_seconds = policy.resize_interval_seconds
+        self._candidates = candidates
+        self._chooser = Chooser(world, policy, tests=_TESTS, most_exact=most_exact)
+        self.found: dict[int, Delay] = {}
+        self.awaited: set[int] = set()
+
+    @property
+    def next_end(self) -> datetime | None:
+        """When the first of them ends."""
+        return min((delay.until for delay in self.found.values()), default=None)
+
+    def note_refused(self, row: PendingUnit, query: ShapeQuery) -> None:
+        """Nobody gives way to the row now. By halves: who may be taken at an instant may be later, too."""
+        ends = self._candidates.ends(row)
+        found = self._at(row, query, ends[-1]) if ends else None
+        if found is None:
+            return
+        first, last = 0, len(ends) - 1
+        while first < last and self._chooser.tests_left > 0:
+            middle = (first + last) // 2
+            earlier = self._at(row, query, ends[middle])
+            if earlier is None:
+                first = middle + 1
+            else:
+                last, found = middle, earlier
+        if first == last:
+            self._note(row, query, found, until=ends[last])
+
+    def is_delayed(self, row: PendingUnit, query: ShapeQuery, choice: Choice) -> bool:
+        """Whether those that were chosen are spared, for the surplus of groups that were resized a short
+        while ago will do, and costs less. The row waits for that no longer than the resize interval."""
+        rested = self._candidates.rested()
+        if choice.found is None or self._chooser.tests_left <= 0 or not rested.has_resting(row):
+            return False
+        found = self._chooser.choose(row, query, rested).found
+        if found is None or rank_of(found) >= rank_of(choice.found):
+            return False
+        until = max(self._rests(found), default=None)
+        bound = waits_since(row) + timedelta(seconds=self._interval_seconds + _SLACK_SECONDS)
+        if until is None or until > bound:
+            return False
+        self._note(row, query, found, until=until)
+        return True
+
+    def _at(self, row: PendingUnit, query: ShapeQuery, instant: datetime) -> Found | None:
+        if self._chooser.tests_left <= 0:
+            return None
+        return self._chooser.choose(row, query, self._candidates.at(instant)).found
+
+    def _rests(self, found: Found) -> Iterator[datetime]:
+        for candidate in found.victims:
+            for protection, until in self._candidates.keeping(candidate):
+                if protection is Protection.RESIZE_INTERVAL and until is not None:
+                    yield until
+
+    def _note(self, row: PendingUnit, query: ShapeQuery, found: Found, *, until: datetime) -> None:
+        kept: dict[Protection, set[str]] = {}
+        for candidate in found.victims:
+            for protection in self._keeping(row, candidate, found.rights[candidate.unit.id]):
+                kept.setdefault(protection, set()).add((candidate.of or candidate.unit).public_id)
+        if not kept:
+            return
+        amount, groups = leading_amount(query), _names(each.of or each.unit for each in found.victims)
+        self.awaited.update(each.of.id for each in found.victims if each.of is not None)
+        self.found[row.id] = Delay(
+            row,
+            until,
+            amount,
+            need=getattr(query.total, amount),
+            gives=sum(_held(each.unit, amount) for each in found.victims),
+            groups=len(groups),
+            kept={protection: len(kept[protection]) for protection in Protection if protection in kept},
+            holders=groups[:_NAMED],
+            interval_seconds=self._interval_seconds,
+        )
+
+    def _keeping(self, row: PendingUnit, candidate: Candidate, right: Entitlement) -> Iterator[Protection]:
+        """What keeps it from giving way to the row now: who takes nominal quota back waits only so long for
+        anything but resizes."""
+        is_asked = right is Entitlement.RECLAIM and not self._candidates.claimant(row, {}).is_patient
+        for protection, _ in self._candidates.keeping(candidate):
+            if protection is Protection.RESIZE_INTERVAL or not is_asked:
+                yield protection
+
+
+def _names(units: Iterable[RunningUnit]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(unit.public_id for unit in sorted(units, key=lambda unit: unit.id)))
+
+
+def _held(unit: RunningUnit, amount: str) -> int:
+    if amount == "gpus":
+        return sum(len(place.devices) for place in unit.places)
+    return unit.usage.get(_RESOURCES[amount], 0)
