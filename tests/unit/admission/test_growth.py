@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import pytest
@@ -14,6 +15,8 @@ from service.admission.policy import DEFAULT
 from service.admission.quota import QuotaBook
 from service.admission.surplus import shrink, surplus_of
 from service.admission.world import Changes, PendingUnit, Queue
+from service.domain.claim import ClaimCause
+from service.domain.node import Place
 from service.domain.preemption import Entitlement
 from service.domain.queue import PreemptWithin, Reclaim, Stop
 from service.domain.reasons import Code
@@ -255,6 +258,10 @@ def crowded(*groups: Group, **policy: Any) -> Site:
     return made
 
 
+def devices_of(places: Iterable[Place]) -> set[tuple[int, int]]:
+    return {(place.node_id, device) for place in places for device in place.devices}
+
+
 def given_up(plan: Plan) -> dict[int, int]:
     """Members that each group gives up."""
     return {resize.unit_id >> 20: len(resize.dropped) for resize in plan.resizes}
@@ -305,6 +312,21 @@ def test_two_claimants_never_count_the_same_member() -> None:
         for device in place.devices
     ]
     assert len(claimed) == len(set(claimed)) >= 6
+
+
+@pytest.mark.parametrize(("members", "is_enough"), [(4, True), (5, True), (6, False)])
+def test_members_that_are_given_up_are_counted_for_nobody_else(members: int, is_enough: bool) -> None:
+    """Who needs the rest of the group has it go whole, and nobody goes for what would not be enough."""
+    made = crowded(elastic(1, role(8, least=2)))
+    made.submit(gang(2, role(3), priority=5))
+    (first,) = made.cycle(10).claims_made
+    made.submit(gang(3, role(members), priority=5))
+    plan = made.cycle(11)
+    assert bool(plan.evictions) == is_enough
+    seconds = [claim for claim in plan.claims_made if claim.cause is ClaimCause.PREEMPTION]
+    assert bool(seconds) == is_enough
+    for claim in seconds:
+        assert devices_of(claim.places).isdisjoint(devices_of(first.places))
 
 
 def test_a_surplus_is_given_up_with_a_receipt() -> None:
