@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from service.admission.world import Configuration, Node
+from service.admission.world import Node
 
 
 class NodeChanges(NamedTuple):
@@ -44,8 +44,3 @@ def what_it_is(node: Node) -> tuple[object, ...]:
     """What makes a node fit for a role, whatever its state."""
     devices = tuple((device.index, device.model, device.memory_mib) for device in node.devices)
     return node.name, node.pool_id, node.cpus_milli, node.memory_mib, node.labels, devices
-
-
-def has_same_queues(before: Configuration, after: Configuration) -> bool:
-    """Whether quotas, and all that queues say, are as before."""
-    return before.queues == after.queues and before.cohorts == after.cohorts

@@ -165,6 +165,11 @@ class Gates:
         self._gates: dict[int, Gate] = {}
         self.moved: set[int] = set()
 
+    def forget(self, queue_ids: Iterable[int]) -> None:
+        """Of these queues all is found out again."""
+        for queue_id in queue_ids:
+            self._gates.pop(queue_id, None)
+
     def refresh(self, backlog: Backlog, book: QuotaBook, query_of: Callable[[int], ShapeQuery]) -> None:
         """As quota is now."""
         for queue_id in self._gates.keys() - backlog.shapes_in.keys():

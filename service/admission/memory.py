@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from operator import is_
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from service.admission.backlog import ClassId
 from service.admission.differences import NodeChanges
@@ -15,6 +15,7 @@ from service.admission.gates import Gate, Gates
 from service.admission.pauses import Halted
 from service.admission.plan import Blocker, QueueVerdict
 from service.admission.quota import Exceeded
+from service.admission.tree_changes import TreeChanges
 
 Verdict = tuple[Blocker, ...]
 Numbers = Mapping[str, int]
@@ -112,6 +113,30 @@ class Memory:
         else:
             memory.unsure = set(self.queue_classes)
         return memory
+
+    def forget(self, changes: TreeChanges) -> None:
+        """What rests on how queues and cohorts were."""
+        by_queue: tuple[dict[int, Any], ...] = (
+            self.queues,
+            self.queue_classes,
+            self.infeasible,
+            self.halted,
+            self.flavors,
+            self.least_needs,
+        )
+        for queue_id in changes.queues:
+            for known in by_queue:
+                known.pop(queue_id, None)
+        by_class: tuple[tuple[dict[ClassId, Any], frozenset[int]], ...] = (
+            (self.classes, changes.queues),
+            (self.never, changes.queues),
+            # Who goes before a claim follows from the whole tree.
+            (self.undated, changes.near),
+        )
+        for of_classes, queue_ids in by_class:
+            for class_id in [each for each in of_classes if each[0] in queue_ids]:
+                del of_classes[class_id]
+        self.gates.forget(changes.queues)
 
     def same_shape(self, shape_id: int, verdict: Verdict) -> Verdict:
         """The object that stood for an equal verdict of the shape in an earlier cycle."""

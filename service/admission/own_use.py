@@ -16,11 +16,7 @@ class OwnUse:
     """`limited`: the policies of queues that limit users or groups. By queue and owner, and by group."""
 
     def __init__(self, configuration: Configuration, running: Iterable[RunningUnit]) -> None:
-        self.limited: Mapping[int, QueuePolicy] = {
-            queue.id: queue.policy
-            for queue in configuration.queues.values()
-            if queue.policy.user_limit or queue.policy.group_limit
-        }
+        self.limited = _limited(configuration)
         self.users: dict[UserKey, Amounts] = {}
         self.groups: dict[int, Amounts] = {}
         #: Counts, by queue, the changes of what is held.
@@ -28,6 +24,16 @@ class OwnUse:
         if self.limited:
             for unit in running:
                 self.start(unit)
+
+    def follow(self, configuration: Configuration, running: Iterable[RunningUnit]) -> OwnUse:
+        """With the limits that queues have now."""
+        if _limited(configuration) == self.limited:
+            return self
+        other = OwnUse(configuration, running)
+        # A count that was seen before stands for nothing else.
+        other.revisions.update(self.revisions.keys() | other.revisions.keys())
+        other.revisions.update(self.revisions)
+        return other
 
     def start(self, unit: RunningUnit) -> None:
         self._add(unit, 1)
@@ -48,3 +54,11 @@ class OwnUse:
             del self.groups[unit.group_id]
         if not any(user.values()):
             del self.users[unit.queue_id, unit.owner]
+
+
+def _limited(configuration: Configuration) -> Mapping[int, QueuePolicy]:
+    return {
+        queue.id: queue.policy
+        for queue in configuration.queues.values()
+        if queue.policy.user_limit or queue.policy.group_limit
+    }

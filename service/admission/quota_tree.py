@@ -12,7 +12,8 @@ is charged with what they take above what they keep to themselves:
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from math import inf
 from typing import NamedTuple
@@ -21,6 +22,7 @@ from service.admission import shares
 from service.admission.differences import NodeChanges
 from service.admission.plan import Shares
 from service.admission.quota_nodes import QuotaNode, build_nodes
+from service.admission.tree_changes import TreeChanges, differences, stands_as, touched_roots
 from service.admission.world import Configuration
 from service.domain.reasons import Code
 
@@ -77,9 +79,56 @@ class QuotaTree:
         """Devices of the cluster by model: what is shared where no quota says more."""
         return shares.capacity_of(self._configuration)
 
-    def has_devices_of(self, configuration: Configuration, changes: NodeChanges) -> bool:
-        """Whether what is shared stays what it is with nodes that changed so."""
-        return changes.is_of_states_alone or self.capacity == shares.capacity_of(configuration)
+    def follow(
+        self, configuration: Configuration, used: Mapping[int, Mapping[str, int]], nodes: NodeChanges
+    ) -> TreeChanges:
+        """Go on with other queues, cohorts and nodes: trees in which nothing has changed stay what they are.
+        `used`: as ever, what each queue holds."""
+        # 1. What is shared where no quota says more.
+        before, self._configuration = self._configuration, configuration
+        if not nodes.is_of_states_alone:
+            self.__dict__.pop("capacity", None)
+            self._shares.clear()
+        # 2. Trees in which anything has changed are made anew, with revisions that nobody has seen (each
+        #    charge has its own).
+        found = differences(before, configuration)
+        roots = touched_roots(found, configuration, queues=self.queues, cohorts=self.cohorts)
+        if not roots and not found.queues and not found.cohorts:
+            return TreeChanges()
+        gone = {each: node for each, node in self.queues.items() if node.root in roots}
+        new = self._replace_trees(roots, used)
+        # 3. A queue of such a tree for which all is as before goes on to be one of which nothing has moved.
+        near = gone.keys() | new.keys()
+        same = {
+            each
+            for each in gone.keys() & new.keys() - found.queues
+            if stands_as(gone[each], new[each], found.renamed)
+        }
+        for each in same:
+            new[each].revision = gone[each].revision
+        return TreeChanges(queues=frozenset(near - same), near=frozenset(near))
+
+    def _replace_trees(
+        self, roots: Collection[QuotaNode], used: Mapping[int, Mapping[str, int]]
+    ) -> Mapping[int, QuotaNode]:
+        """Make all anew that is in trees of these roots, or not there yet. Returns the queues of it."""
+        queues = {each: node for each, node in self.queues.items() if node.root not in roots}
+        cohorts = {each: node for each, node in self.cohorts.items() if node.root not in roots}
+        whole = self._configuration
+        part = replace(
+            whole,
+            queues={each: queue for each, queue in whole.queues.items() if each not in queues},
+            cohorts={each: cohort for each, cohort in whole.cohorts.items() if each not in cohorts},
+        )
+        new_queues, new_cohorts = build_nodes(part)
+        self.queues = dict(sorted({**queues, **new_queues}.items()))
+        self.cohorts = {**cohorts, **new_cohorts}
+        self._nodes = (*self.queues.values(), *self.cohorts.values())
+        self._rooms.clear()
+        self._shares = {node: known for node, known in self._shares.items() if node.root not in roots}
+        for queue_id in new_queues:
+            self.charge(queue_id, used.get(queue_id, {}))
+        return new_queues
 
     def charge(self, queue_id: int, usage: Mapping[str, int]) -> None:
         """The queue holds so much more. Of a queue that the configuration does not know: nothing."""

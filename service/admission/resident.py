@@ -9,13 +9,11 @@ from datetime import datetime, timedelta
 
 from service.admission.booked import Booked
 from service.admission.capacity import Capacity
-from service.admission.differences import NodeChanges, has_same_queues, node_changes
+from service.admission.differences import NodeChanges, node_changes
 from service.admission.feasible import Feasibility
 from service.admission.memory import Memory
-from service.admission.own_use import OwnUse
 from service.admission.pauses import GuardPause
 from service.admission.plan import Admission, Resize
-from service.admission.quota_tree import QuotaTree
 from service.admission.running import freed_of, running_of
 from service.admission.snapshot import Snapshot, snapshot_of
 from service.admission.terms import on_terms, terms_by_queue
@@ -172,15 +170,12 @@ class World(Booked):
         """Of what was found out the part that the difference does not touch goes on to be good."""
         before, self.configuration = self.configuration, configuration
         nodes = node_changes(before.nodes, configuration.nodes)
-        is_same_tree = has_same_queues(before, configuration)
         is_followed = self._follow_nodes(before, nodes)
-        if not is_same_tree:
-            self.own_use = OwnUse(configuration, self.running.values())
-        if not is_same_tree or not self.quota.has_devices_of(configuration, nodes):
-            self.quota = QuotaTree(configuration, self.used)
-            self.memory = Memory()
-        elif is_followed:
+        self.own_use = self.own_use.follow(configuration, self.running.values())
+        tree_changes = self.quota.follow(configuration, self.used, nodes)
+        if any(nodes):
             self.memory = self.memory.on_other_nodes(nodes)
+        self.memory.forget(tree_changes)
         for unit in self.running.values():
             if unit.dropping and unit.evicting_until is None:
                 self.leaving[unit.id] = self._leaving_part(unit)

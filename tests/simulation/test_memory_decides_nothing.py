@@ -3,6 +3,7 @@ same, with every number and reason."""
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 
 import pytest
@@ -10,8 +11,11 @@ import pytest
 from service.admission.cycle import plan_cycle
 from service.admission.memory import Memory
 from service.admission.plan import Plan
-from tests.builders import NOW
+from service.admission.resident import World
+from service.admission.world import Changes
+from tests.builders import NOW, after
 from tests.simulation.mixed import HORIZON, simulation_of, site
+from tests.simulation.reconfigured import CHANGES
 
 
 @pytest.mark.parametrize("seed", range(20, 24))
@@ -25,6 +29,40 @@ def test_a_world_without_memory_makes_the_same_plan(seed: int) -> None:
         cold = plan_cycle(world, moment.now, policy=made.policy)
         world.memory = memory
         assert _decided(warm) == _decided(cold)
+
+
+@pytest.mark.parametrize("seed", range(20, 24))
+def test_a_world_that_has_seen_other_configurations_makes_the_same_plan(seed: int) -> None:
+    """As one that is loaded afresh, whatever of queues, cohorts and nodes has changed since."""
+    rng, made = random.Random(seed), site(seed)
+    simulation = simulation_of(made)
+    config = made.configuration
+    for number in range(1, 160):
+        config = replace(CHANGES[rng.choice(list(CHANGES))](rng, config), version=number + 1)
+        simulation.configure(config, after(250.0 * number))
+    compared = 0
+    for moment in simulation.run(after(250.0 * 160)):
+        world = simulation.world
+        warm = plan_cycle(world, moment.now, policy=made.policy)
+        cold = plan_cycle(_loaded_afresh(world), moment.now, policy=made.policy)
+        assert _decided(warm) == _decided(cold)
+        compared += 1
+    assert compared > 200
+
+
+def _loaded_afresh(world: World) -> World:
+    loaded = World.empty()
+    loaded.apply(
+        Changes(
+            configuration=world.configuration,
+            shapes=world.shapes,
+            pending=world.pending,
+            running=world.running,
+            claims=world.claims,
+            pauses=world.pauses,
+        )
+    )
+    return loaded
 
 
 def _decided(plan: Plan) -> Plan:
