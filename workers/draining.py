@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 
 from service import jobs
 from service.clock import Clock
-from service.operations.delete_queue import empty_queues
+from service.operations.delete_queue import Progress, empty_queues
 from service.points import reach
 
 _log = structlog.get_logger(__name__)
@@ -30,7 +30,7 @@ class Draining:
         self._engine = engine
         self._client = client
         self._clock = clock
-        self._passed: dict[int, int] = {}
+        self._known: dict[int, Progress] = {}
         self._is_over = threading.Event()
         self._thread = threading.Thread(target=self._keep_draining, name="draining", daemon=True)
 
@@ -47,17 +47,18 @@ class Draining:
             began_at = time.monotonic()
             self._drain()
             # Where more is left, as long a rest as the work took: others have the database, too.
-            self._is_over.wait(time.monotonic() - began_at if self._passed else _PERIOD_SECONDS)
+            has_more = any(each.passed_id is not None for each in self._known.values())
+            self._is_over.wait(time.monotonic() - began_at if has_more else _PERIOD_SECONDS)
 
     def _drain(self) -> None:
         """One step, and where it has come to."""
-        passed, self._passed = self._passed, {}
+        known, self._known = self._known, {}
         try:
-            done = empty_queues(self._engine, passed=passed, now=self._clock.now())
+            done = empty_queues(self._engine, known=known, now=self._clock.now())
         except (SQLAlchemyError, psycopg.Error) as error:
             _log.warning("draining_interrupted", error=type(error).__name__)
             return
-        self._passed = {each.queue_id: each.passed_id for each in done if each.passed_id is not None}
+        self._known = {each.queue_id: each.progress for each in done}
         if any(each.has_changed for each in done):
             reach("ticker.queue-emptied")
             # A ring that is lost costs one tick, like any other.

@@ -6,7 +6,7 @@ counts what it still uses."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Engine
 from service.domain.errors import Conflict
 from service.domain.queue import Stop
 from service.domain.status import Cause, Status
+from service.domain.unit import group_of
 from service.operations.cancel import cancel_units
 from service.operations.evict import evict_units
 from service.operations.queues import queue_event
@@ -25,20 +26,28 @@ from service.store.cohorts import list_cohort_ids
 from service.store.config import raise_config_version
 from service.store.events import add_events
 from service.store.queues import QueueRecord
-from service.store.waiting_units import lock_units_of_groups
+from service.store.waiting_units import lock_waiting_units
 
-#: One transaction cancels so many groups, which takes some hundredths of a second.
-MOST_GROUPS = 500
+#: One transaction cancels so many rows that wait, which takes some hundredths of a second.
+MOST_UNITS = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a queue that is drained is known to be empty of what waits. `passed_id`: of the front part, up
+    to this unit; None: of all of it, but for these groups, which held places then and may have come back."""
+
+    passed_id: int | None = 0
+    holding: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Emptied:
-    """One step for a queue that is drained. `passed_id`: the last group of a full step, behind which more may
-    wait."""
+    """One step for a queue that is drained."""
 
     queue_id: int
     has_changed: bool
-    passed_id: int | None = None
+    progress: Progress
 
 
 def delete_queue(engine: Engine, name: str, *, has_drain: bool, actor: str, now: datetime) -> frozenset[int]:
@@ -64,13 +73,12 @@ def delete_queue(engine: Engine, name: str, *, has_drain: bool, actor: str, now:
     return in_transaction(engine, work)
 
 
-def empty_queues(engine: Engine, *, passed: Mapping[int, int], now: datetime) -> list[Emptied]:
-    """One step for each queue that is drained. `passed`: by queue the group from behind which to go on. Of
-    the others the step begins at the front, so what was left there is found, also by whoever knows nothing
-    of the steps before."""
+def empty_queues(engine: Engine, *, known: Mapping[int, Progress], now: datetime) -> list[Emptied]:
+    """One step for each queue that is drained. `known`: by queue how far the steps before have come. Who
+    knows nothing of them begins at the front, so what they left is found."""
     with engine.connect() as conn:
         leaving = [queue for queue in store.list_queues(conn) if queue.deleting_at is not None]
-    return [_empty(engine, queue, after_id=passed.get(queue.id, 0), now=now) for queue in leaving]
+    return [_empty(engine, queue, progress=known.get(queue.id, Progress()), now=now) for queue in leaving]
 
 
 def _begin(conn: Connection, queue: QueueRecord, *, actor: str, now: datetime) -> frozenset[int]:
@@ -91,18 +99,52 @@ def _begin(conn: Connection, queue: QueueRecord, *, actor: str, now: datetime) -
     return evicted.pool_ids
 
 
-def _empty(engine: Engine, queue: QueueRecord, *, after_id: int, now: datetime) -> Emptied:
+def _empty(engine: Engine, queue: QueueRecord, *, progress: Progress, now: datetime) -> Emptied:
     def cancel(conn: Connection) -> Emptied:
-        group_ids = store.list_waiting_groups(conn, queue.id, after_id=after_id, limit=MOST_GROUPS)
-        if group_ids:
-            units = lock_units_of_groups(conn, group_ids)
+        # Before what waits: whoever comes back in between is seen there, or here the next time.
+        holding = store.list_holding_groups(conn, queue.id)
+        after_id, unit_ids = _to_cancel(conn, queue, progress=progress, holding=holding)
+        if unit_ids:
+            group_ids = {group_of(unit_id) for unit_id in unit_ids}
+            units = lock_waiting_units(conn, group_ids, after_id=after_id, last_id=unit_ids[-1])
             # What holds places was told to stop when the drain began, so no dispatcher has to be rung.
             cancel_units(conn, units, message=_message(queue.name), actor="muster", now=now)
         return Emptied(
             queue_id=queue.id,
-            has_changed=bool(group_ids),
-            passed_id=group_ids[-1] if len(group_ids) == MOST_GROUPS else None,
+            has_changed=bool(unit_ids),
+            progress=_come_to(progress, unit_ids, holding=holding),
         )
+
+    emptied = in_transaction(engine, cancel)
+    if emptied.has_changed or emptied.progress.holding:
+        return emptied
+    # Nothing holds places, so what waits anywhere is looked through: there may be more than was known.
+    has_ended = _finish(engine, queue, now=now)
+    return replace(emptied, has_changed=has_ended, progress=Progress())
+
+
+def _to_cancel(
+    conn: Connection, queue: QueueRecord, *, progress: Progress, holding: frozenset[int]
+) -> tuple[int, list[int]]:
+    """Rows that wait, of a bounded number, and the unit behind which they were looked for. All of the queue
+    is gone through once; after that only those who held places and do so no more."""
+    if progress.passed_id is not None:
+        after_id = progress.passed_id
+        return after_id, store.list_waiting_units(conn, queue.id, after_id=after_id, limit=MOST_UNITS)
+    back = progress.holding - holding
+    return 0, store.list_waiting_units_of(conn, back)[:MOST_UNITS] if back else []
+
+
+def _come_to(progress: Progress, unit_ids: Sequence[int], *, holding: frozenset[int]) -> Progress:
+    """After a step that found these rows. While the queue is gone through, whoever held places at any step
+    may have come back in the part that is behind."""
+    if progress.passed_id is not None:
+        holding |= progress.holding
+    return Progress(passed_id=unit_ids[-1] if len(unit_ids) == MOST_UNITS else None, holding=holding)
+
+
+def _finish(engine: Engine, queue: QueueRecord, *, now: datetime) -> bool:
+    """Whether it is gone."""
 
     def finish(conn: Connection) -> bool:
         raise_config_version(conn, has_same_nodes=True)
@@ -113,17 +155,10 @@ def _empty(engine: Engine, queue: QueueRecord, *, after_id: int, now: datetime) 
         add_events(conn, [queue_event(queue.name, "deleted", actor="muster", now=now)])
         return True
 
-    emptied = in_transaction(engine, cancel)
-    if emptied.has_changed or not _is_empty(engine, queue):
-        return emptied
-    return replace(emptied, has_changed=in_transaction(engine, finish))
-
-
-def _is_empty(engine: Engine, queue: QueueRecord) -> bool:
-    """Before the version is raised, which ends what is being planned. To count takes a look at all that waits
-    anywhere, which what holds places makes needless."""
+    # Before the version is raised, which ends what is being planned.
     with engine.connect() as conn:
-        return not store.has_holding_units(conn, queue.id) and not store.count_unended_groups(conn, queue.id)
+        is_empty = not store.count_unended_groups(conn, queue.id)
+    return is_empty and in_transaction(engine, finish)
 
 
 def _message(name: str) -> str:

@@ -97,26 +97,37 @@ def count_unended_groups(conn: Connection, queue_id: int) -> int:
     return int(conn.execute(statement, {"queue_id": queue_id}).scalar_one())
 
 
-def list_waiting_groups(conn: Connection, queue_id: int, *, after_id: int, limit: int) -> list[int]:
-    """Groups of the queue of which a part waits, the oldest first, from behind the group `after_id`."""
-    rows = conn.execute(_WAITING_GROUPS, {"queue_id": queue_id, "after_id": after_id, "limit": limit})
+def list_waiting_units(conn: Connection, queue_id: int, *, after_id: int, limit: int) -> list[int]:
+    """Rows of the queue that wait, those of the oldest group first, from behind the unit `after_id`."""
+    rows = conn.execute(_WAITING_UNITS, {"queue_id": queue_id, "after_id": after_id, "limit": limit})
     return list(rows.scalars())
+
+
+def list_waiting_units_of(conn: Connection, group_ids: Collection[int]) -> list[int]:
+    """Rows of these groups that wait."""
+    return list(conn.execute(_WAITING_UNITS_OF, {"group_ids": list(group_ids)}).scalars())
 
 
 #: Along what has not ended, from where the last step came to and no further than needed: OFFSET keeps the
 #: planner from reading the whole queue first.
-_WAITING_GROUPS = text("""
-    SELECT DISTINCT u.group_id FROM units u
+_WAITING_UNITS = text("""
+    SELECT u.id FROM units u
     CROSS JOIN LATERAL (SELECT g.queue_id FROM groups g WHERE g.id = u.group_id OFFSET 0) AS g
-    WHERE u.ended_at IS NULL AND u.group_id > :after_id AND u.status = 'Pending' AND g.queue_id = :queue_id
-    ORDER BY u.group_id LIMIT :limit
+    WHERE u.ended_at IS NULL AND u.group_id >= CAST(:after_id AS bigint) >> 20 AND u.id > :after_id
+      AND u.status = 'Pending' AND g.queue_id = :queue_id
+    ORDER BY u.group_id, u.id LIMIT :limit
+""")
+_WAITING_UNITS_OF = text("""
+    SELECT id FROM units
+    WHERE group_id = ANY(CAST(:group_ids AS bigint[])) AND ended_at IS NULL AND status = 'Pending'
+    ORDER BY id
 """)
 
 
-def has_holding_units(conn: Connection, queue_id: int) -> bool:
-    """Whether any unit of the queue holds places."""
-    statement = text("SELECT EXISTS (SELECT FROM attempts WHERE queue_id = :queue_id)")
-    return bool(conn.execute(statement, {"queue_id": queue_id}).scalar_one())
+def list_holding_groups(conn: Connection, queue_id: int) -> frozenset[int]:
+    """Groups of the queue that hold places."""
+    statement = text("SELECT DISTINCT group_id FROM attempts WHERE queue_id = :queue_id")
+    return frozenset(conn.execute(statement, {"queue_id": queue_id}).scalars())
 
 
 def list_holding_units(conn: Connection, queue_id: int) -> list[int]:

@@ -6,11 +6,12 @@ so what it reads cannot be split or admitted beside it. Updates are compare-and-
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, Row, text
 
 from service.domain.status import Cause, Status
 from service.domain.unit import unit_id
@@ -32,25 +33,37 @@ class LockedUnit:
 
 def lock_group_units(conn: Connection, group_id: int, *, member: int | None = None) -> list[LockedUnit]:
     """Lock the group and those of its units that have not ended, or only the one with `member`."""
-    return lock_units_of_groups(conn, [group_id], member=member)
+    conn.execute(_LOCK_GROUPS, {"ids": [group_id]})
+    rows = conn.execute(_LOCK_UNITS, {"id": group_id, "member": member})
+    return [_locked(row) for row in rows]
 
 
-def lock_units_of_groups(
-    conn: Connection, group_ids: Sequence[int], *, member: int | None = None
+def lock_waiting_units(
+    conn: Connection, group_ids: Collection[int], *, after_id: int, last_id: int
 ) -> list[LockedUnit]:
-    """`lock_group_units` of several groups."""
+    """Lock these groups, and those of their rows that wait from behind the unit `after_id` up to `last_id`:
+    also what was split from such a row in the meantime."""
     ids = sorted(group_ids)
     conn.execute(_LOCK_GROUPS, {"ids": ids})
-    rows = conn.execute(_LOCK_UNITS, {"ids": ids, "member": member})
-    return [LockedUnit(**(row._asdict() | {"status": Status(row.status)})) for row in rows]
+    rows = conn.execute(_LOCK_WAITING, {"ids": ids, "after_id": after_id, "last_id": last_id})
+    return [_locked(row) for row in rows]
+
+
+def _locked(row: Row[Any]) -> LockedUnit:
+    return LockedUnit(**(row._asdict() | {"status": Status(row.status)}))
 
 
 _LOCK_GROUPS = text("SELECT FROM groups WHERE id = ANY(CAST(:ids AS bigint[])) ORDER BY id FOR NO KEY UPDATE")
 _LOCK_UNITS = text(
     "SELECT id, group_id, first_index, last_index, status, attempt, version, is_held FROM units"
-    " WHERE group_id = ANY(CAST(:ids AS bigint[])) AND ended_at IS NULL"
+    " WHERE group_id = :id AND ended_at IS NULL"
     " AND (CAST(:member AS int) IS NULL OR CAST(:member AS int) BETWEEN first_index AND last_index)"
     " ORDER BY id FOR NO KEY UPDATE"
+)
+_LOCK_WAITING = text(
+    "SELECT id, group_id, first_index, last_index, status, attempt, version, is_held FROM units"
+    " WHERE group_id = ANY(CAST(:ids AS bigint[])) AND ended_at IS NULL AND status = 'Pending'"
+    " AND id > :after_id AND id <= :last_id ORDER BY id FOR NO KEY UPDATE"
 )
 
 

@@ -12,7 +12,7 @@ from contextlib import suppress
 import psutil
 
 from service.client import ClientError
-from service.operations.delete_queue import MOST_GROUPS
+from service.operations.delete_queue import MOST_UNITS
 from tests.e2e.stacks import wait_for, wait_status
 from tests.faults import faults
 from tests.faults.strikes import Strike, insist
@@ -247,7 +247,7 @@ def a_queue_is_drained_and_deleted(strike: TrialStrike) -> None:
     trial.client.queues.create(name, {})
     trial.submit(trial.journal.gang(1, name="runs") | {"queue": name}, "Cancelled", "Succeeded")
     waits = trial.journal.gang(6, name="waits") | {"queue": name, "after": [{"group": trial.across}]}
-    for group in trial.client.submit_batch([waits] * (MOST_GROUPS + 20), key=str(uuid.uuid4())):
+    for group in trial.client.submit_batch([waits] * (MOST_UNITS + 20), key=str(uuid.uuid4())):
         trial.expect(group.id, "Cancelled")
     strike.arm()
     insist(lambda: trial.client.queues.delete(name, has_drain=True))

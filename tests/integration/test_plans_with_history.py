@@ -15,7 +15,7 @@ from service.store.engine import make_engine
 from service.store.group_lists import GroupFilter, count_waiting_before, list_groups
 from service.store.group_reads import GroupRow
 from service.store.measure_rows import read_unended
-from service.store.queues import count_unended_groups, list_waiting_groups
+from service.store.queues import count_unended_groups, list_waiting_units
 from service.store.usage import waiting_by_queue
 from service.store.world_rows import read_all_units
 
@@ -84,7 +84,7 @@ def waiting_groups(conn: Connection) -> int:
         (lambda conn: len(read_all_units(conn)[0]), WAITING),
         (lambda conn: count_unended_groups(conn, 1), WAITING),
         (waiting_groups, WAITING),
-        (lambda conn: len(list_waiting_groups(conn, 1, after_id=0, limit=100)), WAITING),
+        (lambda conn: len(list_waiting_units(conn, 1, after_id=0, limit=100)), WAITING),
     ],
     ids=[
         "read_unended",

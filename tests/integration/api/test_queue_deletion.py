@@ -5,10 +5,10 @@ from __future__ import annotations
 from litestar import Litestar
 from litestar.testing import TestClient
 from redis import Redis
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine, event, text
 
 from service.clock import SystemClock
-from service.operations.delete_queue import MOST_GROUPS, empty_queues
+from service.operations.delete_queue import MOST_UNITS, Progress, empty_queues
 from tests.integration.api.cluster import Cluster
 from tests.integration.api.waiting import wait_until
 from workers.draining import Draining
@@ -29,7 +29,7 @@ def status(client: Client, group: str) -> str:
 
 
 def drained(engine: Engine) -> bool:
-    (done,) = empty_queues(engine, passed={}, now=SystemClock().now())
+    (done,) = empty_queues(engine, known={}, now=SystemClock().now())
     return done.has_changed
 
 
@@ -75,7 +75,7 @@ def test_a_queue_is_drained_and_gone(admin: Client, user: Client, engine: Engine
     assert status(user, running) == "Cancelled"
     assert drained(engine)
     assert admin.get("/v1/queues/q").status_code == 404
-    assert empty_queues(engine, passed={}, now=SystemClock().now()) == []
+    assert empty_queues(engine, known={}, now=SystemClock().now()) == []
     assert admin.delete("/v1/cohorts/org").status_code == 202
     with engine.connect() as conn:
         query = text("SELECT data->>'change' FROM events WHERE kind = 'QueueChanged' ORDER BY id")
@@ -90,21 +90,92 @@ def test_an_empty_queue_needs_no_drain(admin: Client) -> None:
 
 def test_a_queue_is_emptied_step_by_step(admin: Client, engine: Engine) -> None:
     make(admin)
-    count = MOST_GROUPS + 10
+    count = MOST_UNITS + 10
     batch = {"groups": [GROUP | {"name": f"g{number}"} for number in range(count)]}
     assert admin.post("/v1/groups/batch", json=batch).status_code == 201
     assert admin.delete("/v1/queues/q?drain=true").status_code == 202
-    steps: list[tuple[bool, bool]] = []
-    passed: dict[int, int] = {}
-    for _ in range(3):
-        (step,) = empty_queues(engine, passed=passed, now=SystemClock().now())
-        steps.append((step.has_changed, step.passed_id is not None))
-        passed = {step.queue_id: step.passed_id} if step.passed_id else {}
-    assert steps == [(True, True), (True, False), (True, False)]
+    drain = Steps(engine)
+    assert [drain.step() for _ in range(2)] == [(True, True), (True, False)]
+    assert drain.step()[0]
     assert admin.get("/v1/queues/q").status_code == 404
     with engine.connect() as conn:
         statuses = conn.execute(text("SELECT status, count(*) FROM units GROUP BY 1")).all()
     assert [tuple(row) for row in statuses] == [("Cancelled", count)]
+
+
+def test_rows_are_counted_where_a_group_has_many(
+    admin: Client, user: Client, engine: Engine, cluster: Cluster
+) -> None:
+    """Members of an independent group that have been admitted come back as rows of their own."""
+    make(admin)
+    count = MOST_UNITS + 10
+    many = submit(user, "many", scheduling="independent", members=count, gpus=0)
+    with engine.begin() as conn:
+        _split_into_members(conn)
+    assert admin.delete("/v1/queues/q?drain=true").status_code == 202
+    drain = Steps(engine)
+    assert drain.step() == (True, True)
+    assert user.get(f"/v1/groups/{many}").json()["units"] == {"Cancelled": MOST_UNITS, "Pending": 10}
+    assert drain.step() == (True, False)
+    assert status(user, many) == "Cancelled"
+
+
+def test_while_something_holds_places_what_waits_is_looked_through_once(
+    admin: Client, user: Client, engine: Engine, cluster: Cluster
+) -> None:
+    make(admin)
+    holds = submit(user, "holds", checkpoint={"grace": 600})
+    cluster.settle()
+    waits = submit(user, "waits", gpus=4)
+    assert admin.delete("/v1/queues/q?drain=true").status_code == 202
+    drain = Steps(engine)
+    assert drain.step() == (True, False)
+    assert status(user, waits) == "Cancelled"
+    assert "Pending" in "".join(drain.statements), "it looked at what waits"
+    for _ in range(3):
+        drain.statements.clear()
+        assert drain.step() == (False, False)
+        assert not [each for each in drain.statements if "Pending" in each], "it looked again"
+    # Whoever gives its places back may wait again, and is looked at alone.
+    with engine.begin() as conn:
+        conn.execute(text("UPDATE units SET status = 'Pending' WHERE ended_at IS NULL"))
+        conn.execute(text("DELETE FROM attempts"))
+    assert drain.step() == (True, False)
+    assert status(user, holds) == "Cancelled"
+    assert drain.step() == (True, True)
+    assert admin.get("/v1/queues/q").status_code == 404
+
+
+class Steps:
+    """The steps of one drain, each from where the one before has come to."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.statements: list[str] = []
+        self._engine = engine
+        self._known: dict[int, Progress] = {}
+        event.listen(engine, "before_cursor_execute", self._note)
+
+    def step(self) -> tuple[bool, bool]:
+        """Whether it changed anything, and whether more is to be looked through."""
+        (done,) = empty_queues(self._engine, known=self._known, now=SystemClock().now())
+        self._known = {done.queue_id: done.progress}
+        return done.has_changed, done.progress.passed_id is not None
+
+    def _note(self, _conn: object, _cursor: object, statement: str, *_more: object) -> None:
+        self.statements.append(statement)
+
+
+def _split_into_members(conn: Connection) -> None:
+    """As if each member of the only group had been admitted once, and waited again."""
+    columns = "status, attempt, version, is_held, restarts_used, refused_dispatches, failed_nodes"
+    conn.execute(
+        text(
+            f"INSERT INTO units (id, group_id, first_index, last_index, {columns})"
+            f" SELECT (group_id << 20) | n, group_id, n, n, {columns}"
+            " FROM units, generate_series(0, last_index - 1) n"
+        )
+    )
+    conn.execute(text("UPDATE units SET first_index = last_index"))
 
 
 def test_only_an_admin_drains(operator: Client) -> None:
