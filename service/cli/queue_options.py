@@ -142,6 +142,14 @@ def with_options(settings: Sequence[Setting]) -> Callable[[Any], Any]:
     return decorate
 
 
+def changes_of(said: Mapping[str, Any], settings: Sequence[Setting]) -> dict[str, Any]:
+    """At least one."""
+    fields = fields_of(said, settings)
+    if not fields:
+        raise click.UsageError("say what to change")
+    return fields
+
+
 def fields_of(said: Mapping[str, Any], settings: Sequence[Setting]) -> dict[str, Any]:
     """What was said, as the API names it."""
     found: dict[str, Any] = {}

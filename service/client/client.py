@@ -29,6 +29,8 @@ from service.client.transport import ANSWER_SECONDS, Transport, segment
 from service.client.usage import Runtimes, Usage, UsagePage
 
 _PAGE = 200
+#: The largest: each page has the server add up anew.
+_USAGE_PAGE = 10_000
 _UNPROCESSABLE = 422
 
 
@@ -93,8 +95,9 @@ class Client:
         user: str | None = None,
         resource: str | None = None,
     ) -> Usage:
-        """What was used so far: the caller's own, for operators everybody's; all pages, as of the first."""
-        query = {"queue": queue, "tenant": tenant, "user": user, "resource": resource, "limit": _PAGE}
+        """What was used so far: the caller's own, for operators everybody's; all pages, as of
+        the first."""
+        query = {"queue": queue, "tenant": tenant, "user": user, "resource": resource, "limit": _USAGE_PAGE}
         first = page = self._ask("GET", "/v1/usage", UsagePage, query=query)
         entries = [*page.usage]
         while page.cursor is not None:

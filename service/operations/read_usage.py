@@ -23,6 +23,15 @@ from service.store.usage_reads import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PageStart:
+    """Behind which entry a page begins (None: the first), and for which instant its amounts are: that of the
+    first page."""
+
+    after: UsageKey | None
+    as_of: datetime
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class UsageView:
     """One page."""
 
@@ -48,8 +57,7 @@ def get_usage(
     wanted: UsageFilter,
     *,
     principal: Principal,
-    now: datetime,
-    after: UsageKey | None,
+    start: PageStart,
     limit: int,
 ) -> UsageView:
     """Everybody's for operators; for others their own, and of somebody else nothing."""
@@ -60,12 +68,17 @@ def get_usage(
         half_life, rows = get_half_life(conn), []
         if is_own or principal.is_operator:
             rows = list_usage(
-                conn, wanted, half_life_seconds=half_life, now=now, after=after, limit=limit + 1
+                conn,
+                wanted,
+                half_life_seconds=half_life,
+                now=start.as_of,
+                after=start.after,
+                limit=limit + 1,
             )
     page = tuple(rows[:limit])
     return UsageView(
         half_life_seconds=half_life,
-        as_of=now,
+        as_of=start.as_of,
         rows=page,
         next_key=page[-1].key if len(rows) > limit else None,
     )

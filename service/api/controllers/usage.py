@@ -7,9 +7,16 @@ from litestar.params import FromPath
 
 from service.api.deps import Caller, EngineDep, PartsDep, PrincipalDep
 from service.api.schemas.amounts import resource_of
-from service.api.schemas.group_filter import Limit, Text
+from service.api.schemas.group_filter import Text
 from service.api.schemas.sealed_cursor import CursorText
-from service.api.schemas.usage import RuntimesAnswer, UsageAnswer, key_of, runtimes_answer, usage_answer
+from service.api.schemas.usage import (
+    RuntimesAnswer,
+    UsageAnswer,
+    UsageLimit,
+    runtimes_answer,
+    start_of,
+    usage_answer,
+)
 from service.operations.read_usage import get_runtimes, get_usage
 from service.store.usage_reads import UsageFilter
 
@@ -28,7 +35,7 @@ class UsageController(Controller):
         user: Text = None,
         resource: Text = None,
         cursor: CursorText = None,
-        limit: Limit = 100,
+        limit: UsageLimit = 100,
     ) -> UsageAnswer:
         """What was used so far, by queue, user and resource: the caller's own, for operators everybody's."""
         wanted = UsageFilter(
@@ -41,8 +48,7 @@ class UsageController(Controller):
             parts.engine,
             wanted,
             principal=request.user,
-            now=parts.clock.now(),
-            after=key_of(cursor, parts.box),
+            start=start_of(cursor, parts.box, now=parts.clock.now()),
             limit=limit,
         )
         return usage_answer(view, parts.box)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Annotated, TypeAlias
 
 import msgspec
+from litestar.params import QueryParameter
 
 from service.api.schemas.amounts import resource_name, unit_of
 from service.api.schemas.sealed_cursor import open_cursor, seal_cursor
 from service.api.wire import AnswerStruct, duration_text, whole_if_it_is
 from service.operations.learned_runtimes import Basis
-from service.operations.read_usage import RuntimesView, UsageView
+from service.operations.read_usage import PageStart, RuntimesView, UsageView
 from service.operations.secret_box import SecretBox
 from service.store.usage_reads import UsageKey, UsageRow
 
@@ -33,8 +35,8 @@ class UsageEntry(AnswerStruct, frozen=True, kw_only=True):
 
 
 class UsageAnswer(AnswerStruct, frozen=True, kw_only=True):
-    """`half_life`: by which use that is over counts; null: it does not count. `cursor` gets the next page;
-    null on the last."""
+    """`half_life`: by which use that is over counts; null: it does not count. `cursor` gets the next page,
+    with what runs told as of the same instant; null on the last."""
 
     as_of: datetime
     half_life: str | None
@@ -57,18 +59,25 @@ class RuntimesAnswer(AnswerStruct, frozen=True, kw_only=True):
     p90_seconds: float | None
 
 
+#: One statement is of one instant, and costs about the same for a page as for all.
+MOST_ENTRIES = 10_000
+UsageLimit: TypeAlias = Annotated[int, QueryParameter(ge=1, le=MOST_ENTRIES)]
+
+
 class _Key(msgspec.Struct, array_like=True, frozen=True):
     queue: str
     tenant: str
     owner: str
     resource: str
+    as_of: datetime
 
 
-def key_of(cursor: str | None, box: SecretBox) -> UsageKey | None:
+def start_of(cursor: str | None, box: SecretBox, *, now: datetime) -> PageStart:
     """Raises InvalidRequest that names `cursor`."""
     if cursor is None:
-        return None
-    return UsageKey(*msgspec.structs.astuple(open_cursor(cursor, _Key, box)))
+        return PageStart(after=None, as_of=now)
+    *key, as_of = msgspec.structs.astuple(open_cursor(cursor, _Key, box))
+    return PageStart(after=UsageKey(*key), as_of=as_of)
 
 
 def usage_answer(view: UsageView, box: SecretBox) -> UsageAnswer:
@@ -77,7 +86,7 @@ def usage_answer(view: UsageView, box: SecretBox) -> UsageAnswer:
         as_of=view.as_of,
         half_life=duration_text(max(1, round(half_life))) if half_life > 0 else None,
         usage=[_entry(row) for row in view.rows],
-        cursor=None if view.next_key is None else seal_cursor(_Key(*view.next_key), box),
+        cursor=None if view.next_key is None else seal_cursor(_Key(*view.next_key, view.as_of), box),
     )
 
 

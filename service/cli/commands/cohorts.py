@@ -18,8 +18,9 @@ from service.cli.amounts import (
 )
 from service.cli.completing import complete_cohorts
 from service.cli.printer import Cell, Column
-from service.cli.queue_options import COHORT, fields_of, with_options
+from service.cli.queue_options import COHORT, changes_of, fields_of, with_options
 from service.cli.session import Session, pass_session, print_options
+from service.cli.sharers import lending, show_deleted, show_rows, show_settings
 from service.cli.spans import number
 
 if TYPE_CHECKING:
@@ -71,11 +72,7 @@ def show(session: Session, *, name: str) -> None:
     """Show everything that is set for a cohort, and what is in it."""
     with session.client() as client:
         cohort = client.cohorts.get(name)
-    if session.is_json:
-        session.out.json(cohort)
-        return
-    for label, said in _pairs(cohort):
-        session.out.pair(label, said)
+    show_settings(session.out, cohort, _pairs(cohort))
 
 
 @cohorts.command()
@@ -99,9 +96,7 @@ def update(session: Session, /, *, name: str, **changes: Any) -> None:
 
     Lowering a quota evicts nobody.
     """
-    fields = fields_of(changes, COHORT)
-    if not fields:
-        raise click.UsageError("say what to change")
+    fields = changes_of(changes, COHORT)
     with session.client() as client:
         _show_one(session, client.cohorts.update(name, fields))
 
@@ -114,10 +109,7 @@ def delete(session: Session, *, name: str) -> None:
     """Delete a cohort (admin) that nothing is in."""
     with session.client() as client:
         cohort = client.cohorts.delete(name)
-    if session.is_json:
-        session.out.json(cohort)
-    else:
-        session.out.line(f"Deleted the cohort {cohort.name}.")
+    show_deleted(session.out, cohort, f"Deleted the cohort {cohort.name}.")
 
 
 def _show_one(session: Session, cohort: Cohort) -> None:
@@ -132,10 +124,7 @@ def _show(session: Session, found: Sequence[Cohort]) -> None:
         session.out.table((), [_fields(cohort) for cohort in found])
         return
     rows = [row for depth, cohort in _tree(found) for row in _rows(cohort, depth)]
-    told = [number for number, _ in enumerate(_COLUMNS) if any(row[number] for row in rows)]
-    session.out.table(
-        [_COLUMNS[number] for number in told], [[row[number] for number in told] for row in rows]
-    )
+    show_rows(session.out, _COLUMNS, rows)
 
 
 def _tree(found: Sequence[Cohort]) -> Iterator[tuple[int, Cohort]]:
@@ -191,14 +180,12 @@ def _fields(cohort: Cohort) -> list[Cell]:
 
 
 def _pairs(cohort: Cohort) -> list[tuple[str, str]]:
-    has_parent = cohort.parent is not None
     return [
         ("cohort", cohort.name),
         ("parent", cohort.parent or "-"),
         ("weight", number(cohort.weight)),
         ("quota", list_limit(cohort.nominal_quota, "nothing of its own")),
-        ("borrows", list_limit(cohort.borrowing_limit) if has_parent else "-"),
-        ("lends", list_limit(cohort.lending_limit, "all of it") if has_parent else "-"),
+        *lending(cohort, is_in_cohort=cohort.parent is not None),
         ("cohorts", ", ".join(cohort.cohorts) or "-"),
         ("queues", ", ".join(cohort.queues) or "-"),
         ("in all", list_bounds(cohort.total_quota)),

@@ -59,8 +59,8 @@ def list_groups(
     """List groups, the newest first.
 
     Of an elastic group that runs, members and GPUs are what it holds of what it could have: 4/8. In a pipe:
-    id, name, status, queue, position, members, GPUs and the instants of submit, admission and end, apart by
-    tabs.
+    id, name, status, queue, position, members, GPUs, the instants of submit, admission and end, and the
+    members and GPUs that an elastic group holds, apart by tabs.
     """
     with session.client() as client:
         found = client.list_groups(
@@ -128,14 +128,18 @@ def _wanted(group: GroupBrief) -> tuple[str, str]:
 
 
 def _fields(group: GroupBrief) -> list[Cell]:
+    """A number in each column that has any, whatever a table for people says."""
+    size = group.size
     return [
         group.id or "-",
         group.name or "-",
         group.status or "-",
         group.queue,
         _position(group) or "-",
-        *_wanted(group),
+        str(group.wanted_members),
+        str(group.wanted_gpus),
         instant(group.submitted_at) or "-",
         instant(group.admitted_at) or "-",
         instant(group.ended_at) or "-",
+        *(["-", "-"] if size is None else [str(size.present_members), str(size.present_gpus)]),
     ]

@@ -18,8 +18,9 @@ from service.cli.amounts import (
 )
 from service.cli.completing import complete_queues
 from service.cli.printer import Cell, Column
-from service.cli.queue_options import QUEUE, fields_of, with_options
+from service.cli.queue_options import QUEUE, changes_of, fields_of, with_options
 from service.cli.session import Session, pass_session, print_options
+from service.cli.sharers import lending, show_deleted, show_rows, show_settings
 from service.cli.spans import number
 from service.domain.queue import Order, Stop
 
@@ -77,11 +78,7 @@ def show(session: Session, *, name: str) -> None:
     """Show everything that is set for a queue."""
     with session.client() as client:
         queue = client.queues.get(name)
-    if session.is_json:
-        session.out.json(queue)
-        return
-    for label, said in _pairs(queue):
-        session.out.pair(label, said)
+    show_settings(session.out, queue, _pairs(queue))
 
 
 @queues.command()
@@ -105,9 +102,7 @@ def update(session: Session, /, *, name: str, **changes: Any) -> None:
 
     Lowering a quota evicts nobody.
     """
-    fields = fields_of(changes, QUEUE)
-    if not fields:
-        raise click.UsageError("say what to change")
+    fields = changes_of(changes, QUEUE)
     with session.client() as client:
         _show(session, [client.queues.update(name, fields)])
 
@@ -121,12 +116,8 @@ def delete(session: Session, *, name: str, drain: bool) -> None:
     """Delete a queue (admin) in which nothing waits or runs, or drain it first."""
     with session.client() as client:
         queue = client.queues.delete(name, has_drain=drain)
-    if session.is_json:
-        session.out.json(queue)
-    elif drain:
-        session.out.line(f"The queue {queue.name} takes no groups any more, and goes once it is empty.")
-    else:
-        session.out.line(f"Deleted the queue {queue.name}.")
+    said = f"The queue {queue.name} takes no groups any more, and goes once it is empty."
+    show_deleted(session.out, queue, said if drain else f"Deleted the queue {queue.name}.")
 
 
 def _show(session: Session, found: Sequence[Queue]) -> None:
@@ -136,11 +127,8 @@ def _show(session: Session, found: Sequence[Queue]) -> None:
     if session.out.is_terminal:
         has_cohorts = any(queue.cohort for queue in found)
         rows = [row for queue in found for row in _rows(queue, has_cohorts=has_cohorts)]
-        # Most queues are open, and for everybody: a column that says no more takes no room.
-        told = [number for number, _ in enumerate(_COLUMNS) if any(row[number] for row in rows)]
-        session.out.table(
-            [_COLUMNS[number] for number in told], [[row[number] for number in told] for row in rows]
-        )
+        # Most queues are open, and for everybody.
+        show_rows(session.out, _COLUMNS, rows)
     else:
         session.out.table((), [_fields(queue) for queue in found])
 
@@ -194,8 +182,7 @@ def _pairs(queue: Queue) -> list[tuple[str, str]]:
         ("order", queue.order),
         ("stop", queue.stop),
         ("quota", quota),
-        ("borrows", list_limit(queue.borrowing_limit) if queue.cohort else "-"),
-        ("lends", list_limit(queue.lending_limit, "all of it") if queue.cohort else "-"),
+        *lending(queue, is_in_cohort=queue.cohort is not None),
         ("limit", list_limit(queue.limit)),
         ("of a user", list_limit(queue.user_limit)),
         ("of a group", list_limit(queue.group_limit)),

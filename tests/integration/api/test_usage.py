@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from litestar import Litestar
@@ -171,6 +171,37 @@ def test_usage_comes_page_by_page(engine: Engine, operator: Client) -> None:
         query["cursor"] = answer["cursor"]
     assert [len(page) for page in pages] == [3, 3, 3, 1]
     assert [each for page in pages for each in page] == whole["usage"]
+
+
+def test_pages_are_as_of_the_first(engine: Engine, callers: Callers, operator: Client) -> None:
+    """What runs goes on between two pages, and is told for one instant all the same."""
+    past = Past(engine, callers.make(KeyRole.USER, user="alice"))
+    past.holds_since(2)
+    with engine.begin() as conn:
+        conn.execute(text("UPDATE usage_decay SET half_life_seconds = 1"))
+        conn.execute(text(_USED))
+        conn.execute(text("UPDATE usage SET decayed_seconds = 3600"))
+    first = operator.get("/v1/usage", params={"limit": 1}).json()
+    rest, again = (
+        operator.get("/v1/usage", params={"cursor": first["cursor"], "limit": 1000}).json() for _ in range(2)
+    )
+    assert rest["as_of"] == again["as_of"] == first["as_of"]
+    assert rest == again
+    # The last row of the first page is not said again, and what runs counts up to that instant.
+    assert len(first["usage"] + rest["usage"]) == 11
+    as_of = datetime.fromisoformat(first["as_of"])
+    (held,) = [each for each in first["usage"] + rest["usage"] if each["user"] == "alice"]
+    assert held["hours"] == pytest.approx((as_of - past.now) / _HOUR + 2)
+
+
+def test_one_page_is_enough_for_most(operator: Client) -> None:
+    assert operator.get("/v1/usage", params={"limit": 10_000}).json()["cursor"] is None
+    assert operator.get("/v1/usage", params={"limit": 10_001}).status_code == 422
+
+
+def test_a_last_page_has_no_cursor(engine: Engine, operator: Client) -> None:
+    with engine.begin() as conn:
+        conn.execute(text(_USED))
     first = operator.get("/v1/usage", params={"limit": 5, "resource": "cpus"}).json()
     assert (len(first["usage"]), first["cursor"]) == (5, None)
 

@@ -83,7 +83,7 @@ def test_run_makes_a_gang_from_flags(muster: Muster, client: Client, monkeypatch
 def test_list_is_lines_for_scripts(muster: Muster, group_id: str) -> None:
     said = muster("list")
     assert said.rows == [
-        [group_id, "sleepers", "Pending", "default", "-", "3", "0", said.rows[0][7], "-", "-"]
+        [group_id, "sleepers", "Pending", "default", "-", "3", "0", said.rows[0][7], *"----"]
     ]
     assert said.rows[0][7].endswith("+00:00")
 

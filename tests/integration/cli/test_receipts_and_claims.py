@@ -139,8 +139,9 @@ def test_what_an_elastic_group_holds_is_listed_not_what_it_could_hold(
     sizes = {row[1]: row[5:7] for row in muster("list").rows}
     assert sizes == {"e": ["8", "16"], "rigid": ["8", "16"]}
     _give_three_members(database_url)
-    sizes = {row[1]: row[5:7] for row in muster("list").rows}
-    assert sizes == {"e": ["2/8", "4/16"], "rigid": ["8", "16"]}
+    # Who reads lines gets a number in each column.
+    sizes = {row[1]: row[5:7] + row[10:] for row in muster("list").rows}
+    assert sizes == {"e": ["8", "16", "2", "4"], "rigid": ["8", "16", "-", "-"]}
     listed = {group.name: group.size for group in client.list_groups()}
     assert listed == {"e": Size(min_members=2, present_members=2, present_gpus=4), "rigid": None}
     lines = lines_of(at_terminal(server, "list", columns=80))
