@@ -4,8 +4,7 @@ or others may give way."""
 from __future__ import annotations
 
 from service.admission.backlog import ClassId
-from service.admission.claims import ClaimBook
-from service.admission.fit import Fitter
+from service.admission.books import Books
 from service.admission.front import Onlooker
 from service.admission.giving_way import GivingWay
 from service.admission.head_claims import HeadClaims
@@ -42,8 +41,7 @@ class AskedHeads:
         *,
         has_dates: bool,
         openings: Openings,
-        fitter: Fitter,
-        claims: ClaimBook,
+        books: Books,
         heads: HeadClaims,
         undated: Undated,
         giving_way: GivingWay,
@@ -51,8 +49,9 @@ class AskedHeads:
         self._world = world
         self._has_dates = has_dates
         self._openings = openings
-        self._fitter = fitter
-        self._claims = claims
+        self._fitter = books.fitter
+        self._claims = books.claims
+        self._kept = books.kept
         self._heads = heads
         self._undated = undated
         self._giving_way = giving_way
@@ -119,7 +118,7 @@ class AskedHeads:
         query = self._fitter.query(shape_id)
         if not self._heads.has_slot(queue_id, query) or not self._fitter.quota.has_room(queue_id, query):
             return False
-        return not self._undated.is_known(class_id)
+        return not self._undated.is_known(class_id) and not self._kept.stops_class(class_id)
 
     def _first_row(self, class_id: ClassId) -> PendingUnit:
         return self._world.pending[self._world.backlog.classes[class_id][0][4]]

@@ -150,7 +150,7 @@ class Backfill:
         if not any(self._claims.taken.get(unit_id) for unit_id in usable):
             fitted = fitter.fit(row, most=head.most - already, is_within=head.is_within)
         else:
-            if self._has_missed(row.shape_id, usable) or fitter.caps_of(row) is None:
+            if self._has_missed(row.shape_id, usable) or fitter.caps_of(row, is_kept=False) is None:
                 return Fitted(0, 1)
             mark = capacity.lend(taken for unit_id in sorted(usable) for taken in self._claims.taken[unit_id])
             fitted = fitter.fit(row, most=head.most - already, is_within=head.is_within, is_lent=True)

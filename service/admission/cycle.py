@@ -9,6 +9,7 @@ from datetime import datetime
 from service.admission.asked_heads import Onlookers
 from service.admission.backfill import Backfill
 from service.admission.backlog import ClassId
+from service.admission.books import Books
 from service.admission.claimants import start_claimants
 from service.admission.claims import ClaimBook
 from service.admission.dating import Ends
@@ -24,6 +25,7 @@ from service.admission.openings import Openings
 from service.admission.ordering import Head, Heads
 from service.admission.plan import Plan
 from service.admission.policy import DEFAULT, Policy
+from service.admission.precedence import Precedence
 from service.admission.preempt import Preemptor
 from service.admission.quota import QuotaBook
 from service.admission.reserve import Reserver
@@ -76,15 +78,15 @@ def _plan(world: World, now: datetime, *, policy: Policy, without: Collection[in
     served = start_claimants(world, fitter=fitter, claims=claims, without=without)
     ends.add_all(fitter.admissions)
     preemptor = Preemptor(world, quota, policy=policy, now=now)
-    openings = Openings(world, fitter)
+    openings, precedence = Openings(world, fitter), Precedence(world, fitter.query)
+    kept = KeptQuota(world, now, fitter=fitter, claims=claims, precedence=precedence)
+    fitter.keeper = kept
     reserver = Reserver(
         world,
         now,
         policy=policy,
+        books=Books(fitter=fitter, claims=claims, ends=ends, precedence=precedence, kept=kept),
         openings=openings,
-        fitter=fitter,
-        claims=claims,
-        ends=ends,
         preemptor=preemptor,
     )
     reserver.renew()
@@ -93,9 +95,7 @@ def _plan(world: World, now: datetime, *, policy: Policy, without: Collection[in
     for shape_id in world.backlog.queues_of:
         fitter.would_miss(shape_id)
     reserver.guard()
-    backfill = Backfill(world, now, fitter=fitter, claims=claims, ends=ends, precedence=reserver.precedence)
-    kept = KeptQuota(world, now, fitter=fitter, claims=claims, precedence=reserver.precedence)
-    fitter.keep_quota = kept.rooms
+    backfill = Backfill(world, now, fitter=fitter, claims=claims, ends=ends, precedence=precedence)
     heads = Heads(
         world,
         fitter,
@@ -120,7 +120,9 @@ def _plan(world: World, now: datetime, *, policy: Policy, without: Collection[in
     explained = Explainer(world, now, quota=quota, fitter=fitter, claims=claims, kept=kept.stopped).explain(
         blocked=outcome.blocked, holding=outcome.holding, finished=outcome.finished
     )
-    noted = GuardClocks(world, now, policy=policy, fitter=fitter).note(outcome.holding, outcome.finished)
+    noted = GuardClocks(world, now, policy=policy, fitter=fitter, kept=kept).note(
+        outcome.holding, outcome.finished
+    )
     queues, numbers = with_growing(world, growth, shown=with_delays(world, preemptor.delays, shown=explained))
     return Plan(
         config_version=world.configuration.version,
@@ -191,7 +193,7 @@ def _look_behind(
     others, what is borrowed, what others would have to give up. Places are kept for one after the other."""
     may_use_more = reserver.has_claim(row) or backfill.wants(head.class_id)
     is_wanted = may_use_more and reserver.asked.wants(head.class_id)
-    may_use_more = may_use_more or row.id in kept.stopped_rows
+    may_use_more = may_use_more or (row.id in kept.stopped_rows and not kept.stops_class(head.class_id))
     if not may_use_more and row.is_preemptible and not row.has_never_run:
         return
 

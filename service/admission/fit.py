@@ -3,8 +3,8 @@ behind see what is left."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
 
 from service.admission.capacity import Capacity
 from service.admission.holds import Taken, taken_by
@@ -31,6 +31,15 @@ class Fitted(NamedTuple):
     left: int
 
 
+class Keeper(Protocol):
+    """How much a row that wants so many units may take of resources that are kept from it."""
+
+    def rooms(self, row: PendingUnit, want: int = 1) -> Mapping[str, int]: ...
+
+    def keep(self, row: PendingUnit, want: int) -> Mapping[str, int]:
+        """Asked for a row that starts, if it may."""
+
+
 class Fitter:
     """Admissions of one cycle. A shape that found no place in it is not tried again, for any
     queue: resources only shrink within a cycle."""
@@ -55,8 +64,8 @@ class Fitter:
         #: How many members of a row have been admitted in this cycle.
         self._placed: dict[int, int] = {}
         self.admissions: list[Admission] = []
-        #: What is kept of quota from a row that wants so many units; and that of the row under way.
-        self.keep_quota: Callable[[PendingUnit, int], Mapping[str, int]] | None = None
+        #: Who keeps quota for others, and what is kept from the row under way.
+        self.keeper: Keeper | None = None
         self._kept_quota: Mapping[str, int] = {}
 
     def query(self, shape_id: int) -> ShapeQuery:
@@ -74,8 +83,8 @@ class Fitter:
         placed = 0
         self._is_lent, self.has_missed_lent = is_lent, False
         is_hopeless = not is_lent and self.has_missed(row.shape_id)
-        if not is_hopeless and self.keep_quota is not None:
-            self._kept_quota = self.keep_quota(row, wanted)
+        if self.keeper is not None:
+            self._kept_quota = self.keeper.keep(row, wanted)
         if not is_hopeless and not self._is_too_much(row, query):
             caps = self._caps(row, query, is_within=is_within or self._may_not_borrow(row))
             if query.shape.is_gang:
@@ -86,14 +95,18 @@ class Fitter:
         self._placed[row.id] = before + placed
         return Fitted(placed, want - placed)
 
-    def caps_of(self, row: PendingUnit) -> dict[str, int] | None:
+    def caps_of(self, row: PendingUnit, *, is_kept: bool = True) -> dict[str, int] | None:
         """GPUs by model that the row may take, for models that are bounded; None if that is too little,
-        whichever places it finds."""
+        whichever places it finds. `is_kept`: beside what is kept of quota for others."""
         query = self.query(row.shape_id)
         if self._is_too_much(row, query):
             return None
+        if is_kept and self.keeper is not None:
+            self._kept_quota = self.keeper.rooms(row)
         caps = self._caps(row, query, is_within=self._may_not_borrow(row))
-        return None if exceeded_models(query, caps) else caps
+        is_too_much = bool(self._kept_quota) and self._is_too_much(row, query)
+        self._kept_quota = {}
+        return None if is_too_much or exceeded_models(query, caps) else caps
 
     def _may_not_borrow(self, row: PendingUnit) -> bool:
         """What nobody could take back may not be borrowed."""

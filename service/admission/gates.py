@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from math import inf
 from typing import NamedTuple
 
@@ -107,6 +107,15 @@ class Gate:
         # 4. Until when all that holds.
         self._classes, self._own, self._tree = classes, node.revision, node.root.revision
         self._watches = tuple(self._watch(book.tree, node)) if node.parent is not None else ()
+
+    def needing_more(self, amounts: Mapping[str, int]) -> set[int]:
+        """Shapes that may need more than this of some resource."""
+        found = set(self._others)
+        for measure, needs in self._needs.items():
+            least = min((amounts[each] for each in measure if each in amounts), default=None)
+            if least is not None:
+                found.update(shape_id for _, shape_id in needs[bisect_right(needs, (least, inf)) :])
+        return found
 
     def _watch(self, tree: QuotaTree, node: QuotaNode) -> Iterator[_Watch]:
         measures: list[tuple[Measure, list[tuple[int, int]] | None]] = [*self._needs.items()]

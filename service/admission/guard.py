@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
+from service.admission.backlog import ClassId
 from service.admission.eligibility import is_eligible, is_open
 from service.admission.resident import World
 from service.admission.world import PendingUnit
@@ -16,12 +17,15 @@ def find_expired(
     now: datetime,
     guard_seconds: float,
     *,
+    may_any: Callable[[ClassId], bool],
     is_next: Callable[[PendingUnit], bool],
 ) -> Iterator[PendingUnit]:
     """Of each class the first, in the order in which their guards ran out. `is_next`: whether a row may be
-    the next to start of its queue, once it has places; who may not keeps nobody behind it from its guard."""
+    the next to start of its queue, once it has places; who may not keeps nobody behind it from its guard.
+    `may_any`: whether rows of a class are to be asked that."""
     for run_out in world.guards.in_order(world.backlog, world.pauses, now, guard_seconds):
-        if not is_open(world.configuration.queues.get(run_out.class_id[0])):
+        is_stopped = not is_open(world.configuration.queues.get(run_out.class_id[0]))
+        if is_stopped or not may_any(run_out.class_id):
             continue
         rows = (world.pending[unit_id] for unit_id in run_out.unit_ids)
         row = next((row for row in rows if is_eligible(row, now) and is_next(row)), None)

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from service.admission.eligibility import is_open
 from service.admission.fit import Fitter
+from service.admission.kept_quota import KeptQuota
 from service.admission.line import Key
 from service.admission.memory import HaltedMemo
 from service.admission.own_limits import exceeded
@@ -32,11 +33,14 @@ class Noted(NamedTuple):
 class GuardClocks:
     """Of one cycle, at its end: quota is as it leaves it."""
 
-    def __init__(self, world: World, now: datetime, *, policy: Policy, fitter: Fitter) -> None:
+    def __init__(
+        self, world: World, now: datetime, *, policy: Policy, fitter: Fitter, kept: KeptQuota
+    ) -> None:
         self._world = world
         self._now = now
         self._guard_seconds = policy.guard_seconds
         self._fitter = fitter
+        self._kept = kept
         self._holding: Mapping[int, Key] = {}
         self._finished: Collection[int] = ()
         self._emptied: Mapping[int, Collection[int]] = {}
@@ -100,12 +104,14 @@ class GuardClocks:
         gate, infeasible = memory.gates.of(queue_id), memory.infeasible.get(queue_id, set[int]())
         emptied = frozenset(self._emptied.get(queue_id, ()))
         # The gate itself: one that was made anew counts from the beginning.
-        stamp = gate, gate.answers, len(infeasible), None if emptied else self._stamp_of_rows(queue_id)
+        kept = self._kept.stopped_classes(queue_id, gate)
+        stamp = gate, gate.answers, len(infeasible), kept, None if emptied else self._stamp_of_rows(queue_id)
         known = memory.halted.get(queue_id)
         if known is not None and known.stamp == stamp and None not in stamp:
             return known.halted
         halting = gate.exceeded.keys() - gate.open
         halting |= infeasible & gate.exceeded.keys()
+        halting |= kept
         halting -= emptied
         halted = Halted(
             tuple(sorted({stored_shape_id(shape_id) for shape_id in halting})),

@@ -4,21 +4,21 @@ no more than the claimant leaves."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
-from functools import partial
 from typing import NamedTuple
 
 from service.admission.backfill import is_over_by
-from service.admission.backlog import ClassId
+from service.admission.backlog import ClassId, Kind
 from service.admission.claims import ClaimBook
 from service.admission.fit import Fitter
-from service.admission.future_room import room_with
+from service.admission.gates import Gate
 from service.admission.own_limits import exceeded
 from service.admission.precedence import Precedence, may_preempt
 from service.admission.query import NO_MODEL
+from service.admission.quota_at_date import QuotaAtDate
 from service.admission.quota_nodes import QuotaNode
 from service.admission.resident import World
-from service.admission.usages import usage_at
 from service.admission.world import PendingUnit
 from service.domain.claim import Claim, ClaimCause
 from service.domain.resources import CPUS, MEMORY
@@ -34,9 +34,8 @@ class Stopped(NamedTuple):
 
 
 class KeptQuota:
-    """Of one cycle. What is held by units that are gone by a claim's date counts as free for it, and nothing
-    is kept for a claimant that could not start then anyway. `stopped`: by class, why rows of it were kept
-    from their start, and `stopped_rows` which."""
+    """Of one cycle, as its claims and quota are when it is asked. `stopped`: by class, why rows of it were
+    kept from their start, and `stopped_rows` which."""
 
     def __init__(
         self, world: World, now: datetime, *, fitter: Fitter, claims: ClaimBook, precedence: Precedence
@@ -46,31 +45,59 @@ class KeptQuota:
         self._fitter = fitter
         self._claims = claims
         self._precedence = precedence
+        self._quota = QuotaAtDate(world, now, fitter=fitter)
         self.stopped: dict[ClassId, Stopped] = {}
         self.stopped_rows: set[int] = set()
-        #: Claims by the root of their tree of quotas, and how often claims had changed when that was found.
-        self._in_tree: dict[QuotaNode, list[Claim]] = {}
+        #: Claims by the root of their tree of quotas, those before rows of a queue and kind, and classes of
+        #: claimants, as claims are after so many changes.
+        self._in_tree: dict[QuotaNode, tuple[Claim, ...]] = {}
+        self._before_kinds: dict[tuple[int, Kind], tuple[Claim, ...]] = {}
+        self._claiming: set[ClassId] = set()
         self._seen: int | None = None
-        self._roots: dict[int, QuotaNode] = {}
-        self._needs: dict[int, tuple[Claim, Mapping[str, int]]] = {}
-        #: By claim, date and resource: how many admissions are counted, and what queues hold less then.
-        self._given: dict[tuple[int, datetime | None, str], tuple[int, dict[int, int]]] = {}
 
-    def rooms(self, row: PendingUnit, want: int) -> dict[str, int]:
+    # ------------------------------------------------------------------ row by row
+    def rooms(self, row: PendingUnit, want: int = 1) -> dict[str, int]:
         """How much the row may take of each resource that is kept from it, if it wants so many units."""
-        rooms: dict[str, int] = {}
-        tightest: Stopped | None = None
-        claims = sorted(self._claims_before(row), key=_by_date)
-        for position, claim in enumerate(claims):
-            for resource, left in self._left(row, want, claim, claims[:position]):
-                if left < rooms.get(resource, left + 1):
-                    rooms[resource] = left
-                if tightest is None or left < tightest.left:
-                    tightest = Stopped(claim, resource, left)
-        if tightest is not None and self._is_stopped(row, rooms):
+        claims = self._claims_before(row)
+        return self._rooms(row, want, claims) if claims else {}
+
+    def keep(self, row: PendingUnit, want: int) -> dict[str, int]:
+        """The same for a row that is to start now. Notes whom it stops."""
+        rooms = self.rooms(row, want)
+        if rooms and self._is_stopped(row, rooms):
+            binding = list(self._binding(row, want, self._claims_before(row)))
+            tightest = min(binding, key=lambda stopped: stopped.left)
             self.stopped.setdefault((row.queue_id, row.shape_id), tightest)
             self.stopped_rows.add(row.id)
         return rooms
+
+    def stops(self, row: PendingUnit) -> bool:
+        """Whether not one unit of the row may start."""
+        rooms = self.rooms(row)
+        return bool(rooms) and bool(exceeded(self._fitter.query(row.shape_id), rooms))
+
+    def may_let(self, row: PendingUnit) -> bool:
+        """Whether the row might start where an equal of its class was stopped."""
+        stopped = self.stopped.get((row.queue_id, row.shape_id))
+        return stopped is not None and not self._is_before(stopped.claim, row)
+
+    def _rooms(self, row: PendingUnit, want: int, claims: tuple[Claim, ...]) -> dict[str, int]:
+        rooms: dict[str, int] = {}
+        for _, resource, left in self._binding(row, want, claims):
+            rooms[resource] = min(left, rooms.get(resource, left))
+        return rooms
+
+    def _binding(self, row: PendingUnit, want: int, claims: tuple[Claim, ...]) -> Iterator[Stopped]:
+        """Where the row could take more than is left."""
+        most, bounds = self._most(row, want), self._quota.bounds(self._quota.root(row.queue_id), claims)
+        if all(most.get(resource, 0) <= slack for resource, slack in bounds.slacks.items()):
+            return
+        for bound in bounds.each:
+            need = most.get(bound.resource, 0)
+            if need > bound.slack:
+                left = self._quota.left(row.queue_id, bound)
+                if left is not None and left < need:
+                    yield Stopped(bound.claim, bound.resource, left)
 
     def _is_stopped(self, row: PendingUnit, rooms: Mapping[str, int]) -> bool:
         """Whether not all of it may start. Of a range that may choose among models: whether nothing may."""
@@ -78,33 +105,59 @@ class KeptQuota:
         has_choice = any(len(role.models) > 1 for role in query.roles)
         return bool(exceeded(query, rooms)) or not (query.shape.is_gang or has_choice)
 
-    def may_let(self, row: PendingUnit) -> bool:
-        """Whether the row might start where an equal of its class was stopped."""
-        stopped = self.stopped.get((row.queue_id, row.shape_id))
-        return stopped is not None and not self._is_before(stopped.claim, row)
+    # ------------------------------------------------------------------ class by class
+    def stopped_classes(self, queue_id: int, gate: Gate) -> frozenset[int]:
+        """Shapes of which there is quota for the queue, by its gate, and no row may start beside what is
+        kept."""
+        claims = self._in_tree_of(queue_id)
+        if not claims:
+            return frozenset()
+        bounds = self._quota.bounds(self._quota.root(queue_id), claims)
+        large = gate.needing_more(bounds.slacks) & gate.open
+        return frozenset(shape_id for shape_id in large if self.stops_class((queue_id, shape_id)))
 
-    def _claims_before(self, row: PendingUnit) -> Iterator[Claim]:
-        if not self._claims.by_unit or row.queue_id not in self._world.quota.queues:
-            return
+    def stops_class(self, class_id: ClassId) -> bool:
+        """Whether no row of it may start. A claimant among them may, by its own claim."""
+        if not self._in_tree_of(class_id[0]):
+            return False
+        kinds = self._world.backlog.kinds_in[class_id]
+        return class_id not in self._claiming and all(self._stops_kind(class_id, kind) for kind in kinds)
+
+    def _stops_kind(self, class_id: ClassId, kind: Kind) -> bool:
+        key, row = (class_id[0], kind), self._one_of(class_id)
+        claims = self._before_kinds.get(key)
+        if claims is None:
+            claims = self._before_kinds[key] = self._claims_before(replace(row, id=0, **kind._asdict()))
+        rooms = self._rooms(row, 1, claims) if claims else {}
+        return bool(rooms) and bool(exceeded(self._fitter.query(row.shape_id), rooms))
+
+    def _one_of(self, class_id: ClassId) -> PendingUnit:
+        return self._world.pending[self._world.backlog.classes[class_id][-1][4]]
+
+    # ------------------------------------------------------------------ who goes first
+    def _claims_before(self, row: PendingUnit) -> tuple[Claim, ...]:
+        """By their dates."""
+        return tuple(claim for claim in self._in_tree_of(row.queue_id) if self._is_before(claim, row))
+
+    def _in_tree_of(self, queue_id: int) -> tuple[Claim, ...]:
+        if not self._claims.by_unit or queue_id not in self._world.quota.queues:
+            return ()
         if self._seen != self._claims.changes:
             self._seen, self._in_tree = self._claims.changes, self._by_tree()
-        for claim in self._in_tree.get(self._root(row.queue_id), ()):
-            if self._is_before(claim, row):
-                yield claim
+            claimants = (self._world.pending[unit_id] for unit_id in self._claims.by_unit)
+            self._claiming = {(row.queue_id, row.shape_id) for row in claimants}
+            self._before_kinds.clear()
+            self._quota.forget()
+        return self._in_tree.get(self._quota.root(queue_id), ())
 
-    def _by_tree(self) -> dict[QuotaNode, list[Claim]]:
-        """The oldest first. What others give way for is charged already."""
+    def _by_tree(self) -> dict[QuotaNode, tuple[Claim, ...]]:
+        """By their dates. What others give way for is charged already."""
         in_tree: dict[QuotaNode, list[Claim]] = {}
         for claim in self._claims:
             if claim.cause is not ClaimCause.PREEMPTION:
-                root = self._root(self._world.pending[claim.unit_id].queue_id)
+                root = self._quota.root(self._world.pending[claim.unit_id].queue_id)
                 in_tree.setdefault(root, []).append(claim)
-        return in_tree
-
-    def _root(self, queue_id: int) -> QuotaNode:
-        if queue_id not in self._roots:
-            *_, self._roots[queue_id] = self._world.quota.queues[queue_id].path()
-        return self._roots[queue_id]
+        return {root: tuple(sorted(claims, key=_by_date)) for root, claims in in_tree.items()}
 
     def _is_before(self, claim: Claim, row: PendingUnit) -> bool:
         """Whether the row has to leave the claimant its quota."""
@@ -119,91 +172,7 @@ class KeptQuota:
         is_older = own is not None and (own.made_at, own.unit_id) < (claim.made_at, claim.unit_id)
         return not is_older and not may_preempt(claimant, row, queue)
 
-    def _left(
-        self, row: PendingUnit, want: int, claim: Claim, earlier: Sequence[Claim]
-    ) -> Iterator[tuple[str, int]]:
-        """Of resources of which the row could take more than the claimant leaves, once those with `earlier`
-        dates have started."""
-        queue_id = self._world.pending[claim.unit_id].queue_id
-        for resource, most in self._most(row, want).items():
-            need = self._need(claim).get(resource, 0)
-            room = self._fitter.quota.headroom(queue_id, resource) if need and most else None
-            needed = need + sum(self._need(each).get(resource, 0) for each in earlier)
-            if room is None or (room >= needed + most and self._world.pending[claim.unit_id].is_preemptible):
-                # There is enough for both even now.
-                continue
-            started = [each for each in earlier if self._holds_at(claim.due_at, each)]
-            leaves = partial(self._leaves, claim, row, resource, started)
-            if leaves(0) and not leaves(most):
-                low, high = 0, most
-                while high - low > 1:
-                    middle = (low + high) // 2
-                    is_left = leaves(middle)
-                    low, high = (middle, high) if is_left else (low, middle)
-                low = max(low, self._own_room(row.queue_id, resource) if row.queue_id != queue_id else 0)
-                if low < most:
-                    yield resource, low
-
-    def _own_room(self, queue_id: int, resource: str) -> int:
-        """What is left of its own, which it takes before others borrow."""
-        node = self._world.quota.queues[queue_id]
-        return max(0, node.subtree.get(resource, 0) - node.usage.get(resource, 0))
-
-    def _holds_at(self, due_at: datetime | None, claim: Claim) -> bool:
-        """Whether a claimant that starts at its own date is there then."""
-        claimant = self._world.pending[claim.unit_id]
-        return claim.due_at is None or not is_over_by(claimant, claim.due_at, due_at)
-
-    def _leaves(
-        self, claim: Claim, row: PendingUnit, resource: str, started: Sequence[Claim], taken: int
-    ) -> bool:
-        """Whether the claimant has quota at its date, if the row takes so much and these have started."""
-        claimant, tree = self._world.pending[claim.unit_id], self._world.quota
-        changes = dict(self._given_back(claim, resource))
-        for other in started:
-            other_id = self._world.pending[other.unit_id].queue_id
-            changes[other_id] = changes.get(other_id, 0) + self._need(other).get(resource, 0)
-        changes[row.queue_id] = changes.get(row.queue_id, 0) + taken
-        room = room_with(tree, claimant.queue_id, resource, changes)
-        node = tree.queues[claimant.queue_id]
-        if not claimant.is_preemptible and node.parent is not None and node.counts(resource):
-            held = node.held.get(resource, 0) + changes.get(claimant.queue_id, 0)
-            own = node.nominal.get(resource, 0) - held
-            room = own if room is None else min(room, own)
-        return room is None or room >= self._need(claim)[resource]
-
-    def _given_back(self, claim: Claim, resource: str) -> Mapping[int, int]:
-        """By queue of the tree, what it holds less when the claim is due."""
-        key = claim.unit_id, claim.due_at, resource
-        if key not in self._given:
-            self._given[key] = 0, self._ends_by(claim, resource)
-        seen, changes = self._given[key]
-        for admission in self._fitter.admissions[seen:]:
-            row = self._world.pending[admission.from_unit_id]
-            if is_over_by(row, self._now, claim.due_at) and admission.queue_id in self._world.quota.queues:
-                taken = admission.usage.get(resource, 0)
-                changes[admission.queue_id] = changes.get(admission.queue_id, 0) - taken
-        self._given[key] = len(self._fitter.admissions), changes
-        return changes
-
-    def _ends_by(self, claim: Claim, resource: str) -> dict[int, int]:
-        root = self._root(self._world.pending[claim.unit_id].queue_id)
-        changes: dict[int, int] = {}
-        for other in self._world.quota.queues if claim.due_at is not None else ():
-            if self._root(other) is not root:
-                continue
-            for unit in self._world.running_in.get(other, {}).values():
-                if unit.frees_at is not None and claim.due_at is not None and unit.frees_at <= claim.due_at:
-                    changes[other] = changes.get(other, 0) - unit.usage.get(resource, 0)
-        return changes
-
-    def _need(self, claim: Claim) -> Mapping[str, int]:
-        known = self._needs.get(claim.unit_id)
-        if known is None or known[0] is not claim:
-            shape_id = self._world.pending[claim.unit_id].shape_id
-            known = self._needs[claim.unit_id] = claim, usage_at(self._world, shape_id, claim.places)
-        return known[1]
-
+    # ------------------------------------------------------------------ what rows need
     def _most(self, row: PendingUnit, want: int) -> dict[str, int]:
         """The most of each resource that the row could come to hold, whichever models it takes."""
         most: dict[str, int] = {}

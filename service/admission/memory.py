@@ -63,9 +63,10 @@ class ShapeMemo(NamedTuple):
 
 class HaltedMemo(NamedTuple):
     """Whose guard clocks stand still in a queue, and on what that rests: the answers of its gate, how many of
-    its classes never fit, and what its single rows rest on; None if that was moved by the cycle itself."""
+    its classes never fit, from which quota is kept, and what its single rows rest on; None if that was moved
+    by the cycle itself."""
 
-    stamp: tuple[Gate, int, int, tuple[int, ...] | None]
+    stamp: tuple[Gate, int, int, frozenset[int], tuple[int, ...] | None]
     halted: Halted
 
 

@@ -4,20 +4,23 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from service.admission.backlog import ClassId
 from service.admission.eligibility import is_eligible
 from service.admission.fit import Fitter
+from service.admission.kept_quota import KeptQuota
 from service.admission.resident import World
 from service.admission.world import PendingUnit
 from service.domain.queue import Order
 
 
 class Readiness:
-    """Of one cycle, as its quota is when it is asked."""
+    """Of one cycle, as its quota is when it is asked: beside what is kept of it for others."""
 
-    def __init__(self, world: World, now: datetime, *, fitter: Fitter) -> None:
+    def __init__(self, world: World, now: datetime, *, fitter: Fitter, kept: KeptQuota) -> None:
         self._world = world
         self._now = now
         self._fitter = fitter
+        self._kept = kept
 
     def may_start(self, row: PendingUnit) -> bool:
         """Whether there is quota, and in a strict queue nobody before it."""
@@ -27,8 +30,12 @@ class Readiness:
         """Whether its guard may run out: quota is asked only of who may have less than its equals."""
         if self._fitter.limits.is_over(row) or not self._is_first(row):
             return False
-        # Its equals may borrow what it may not.
-        return row.is_preemptible or self._fitter.caps_of(row) is not None
+        # Its equals may borrow what it may not, and take what is kept from it.
+        return not self._kept.stops(row) if row.is_preemptible else self._fitter.caps_of(row) is not None
+
+    def may_any_be_next(self, class_id: ClassId) -> bool:
+        """Whether rows of the class have to be asked one by one."""
+        return not self._kept.stops_class(class_id)
 
     def lacks_places_alone(self, row: PendingUnit) -> bool:
         """Whether there is quota, and the unit would fit if nothing else ran."""

@@ -9,15 +9,13 @@ from datetime import datetime
 from itertools import chain
 
 from service.admission.asked_heads import AskedHeads
-from service.admission.claims import ClaimBook
-from service.admission.dating import LATE, Dated, Ends, Search
-from service.admission.fit import Fitter
+from service.admission.books import Books
+from service.admission.dating import LATE, Dated, Search
 from service.admission.giving_way import GivingWay
 from service.admission.guard import find_expired
 from service.admission.head_claims import HeadClaims
 from service.admission.openings import Openings
 from service.admission.policy import Policy
-from service.admission.precedence import Precedence
 from service.admission.preempt import Preemptor
 from service.admission.readiness import Readiness
 from service.admission.resident import World
@@ -39,22 +37,22 @@ class Reserver:
         now: datetime,
         *,
         policy: Policy,
+        books: Books,
         openings: Openings,
-        fitter: Fitter,
-        claims: ClaimBook,
-        ends: Ends,
         preemptor: Preemptor,
     ) -> None:
+        fitter, claims = books.fitter, books.claims
         self._world = world
         self._now = now
         self._has_dates = policy.reserve_depth != 0
         self._guard_seconds = policy.guard_seconds
         self._fitter = fitter
         self._claims = claims
-        self._ends = ends
-        self.precedence = Precedence(world, fitter.query)
-        self._heads = HeadClaims(world, claims=claims, precedence=self.precedence, depth=policy.reserve_depth)
-        self._readiness = Readiness(world, now, fitter=fitter)
+        self._ends = books.ends
+        self._heads = HeadClaims(
+            world, claims=claims, precedence=books.precedence, depth=policy.reserve_depth
+        )
+        self._readiness = Readiness(world, now, fitter=fitter, kept=books.kept)
         self._undated = Undated(world, fitter=fitter)
         self._giving_way = GivingWay(
             now, policy=policy, fitter=fitter, claims=claims, heads=self._heads, preemptor=preemptor
@@ -63,8 +61,7 @@ class Reserver:
             world,
             has_dates=self._has_dates,
             openings=openings,
-            fitter=fitter,
-            claims=claims,
+            books=books,
             heads=self._heads,
             undated=self._undated,
             giving_way=self._giving_way,
@@ -124,7 +121,11 @@ class Reserver:
         """For those whose guard has run out, before anybody is considered: what is free next is theirs."""
         searches = 0
         for row in find_expired(
-            self._world, self._now, self._guard_seconds, is_next=self._readiness.may_be_next
+            self._world,
+            self._now,
+            self._guard_seconds,
+            may_any=self._readiness.may_any_be_next,
+            is_next=self._readiness.may_be_next,
         ):
             claim = self._claims.find(row.id)
             if claim is not None:

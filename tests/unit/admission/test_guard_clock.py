@@ -173,6 +173,37 @@ def test_it_stands_still_while_a_group_that_may_not_borrow_has_no_quota_of_its_o
     assert (runs_out_at(made, 2), runs_out_at(made, 3)) == (None, 961)
 
 
+def test_it_stands_still_while_quota_is_kept_for_another() -> None:
+    made = full(queue(1, nominal={"mx": 8}), gpus=5)
+    made.submit(gang(1, role(gpus=4)), gang(2, role(2, gpus=3), at=100), gang(3, role(gpus=2), at=100))
+    made.submit(gang(4, role(2, gpus=3), at=100, priority=10))
+    cycle(made, 100)
+    assert guarded(made, 960) == {1}
+    # Group 1 needs 4 of the 8 whenever its places are free, and goes before who has not a higher priority.
+    cycle(made, 961)
+    assert [runs_out_at(made, group) for group in (2, 3)] == [100 + 960, 100 + 960]
+    made.world.apply(Changes(gone=frozenset({unit_id(4, 0)})))
+    cycle(made, 1000)
+    assert [runs_out_at(made, group) for group in (2, 3)] == [None, 100 + 960]
+    assert guarded(made, 1300) == {1, 3}
+    made.world.apply(Changes(gone=frozenset({unit_id(1, 0)})))
+    cycle(made, 1400)
+    assert runs_out_at(made, 2) == 1400 + 60
+    assert guarded(made, 1459) == {3}
+    assert guarded(made, 1460) == {2, 3}
+
+
+def test_of_a_strict_queue_the_head_stands_still_too_while_quota_is_kept_for_another() -> None:
+    queues = [queue(1, nominal={"mx": 4}, cohort=1), queue(2, order=Order.STRICT, cohort=1)]
+    made = full(*queues, cohorts=[cohort(1)])
+    made.submit(gang(1, role(gpus=4)), gang(2, role(gpus=3), queue_id=2, at=100))
+    cycle(made, 100)
+    cycle(made, 960)
+    cycle(made, 961)
+    assert runs_out_at(made, 2) is None
+    assert guarded(made, 2000) == {1}
+
+
 def test_it_does_not_run_before_the_nodes_are_there_that_could_hold_the_group() -> None:
     made = full(queue(1))
     made.submit(gang(1, role(gpus=8)))

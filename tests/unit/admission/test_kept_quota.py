@@ -138,6 +138,52 @@ def test_what_several_claimants_need_is_added_up() -> None:
     assert cycle(made, 3, policy) == [5]
 
 
+def rivals(*, quota: int, depth: int) -> Site:
+    """Group 2 waits for node 1 without a date and its guard has run out; group 3 waits for node 2 until 1000.
+    Each needs 4 of the quota."""
+    policy = Policy(guard_seconds=100, reserve_depth=depth)
+    made = site([node(number, gpus=4) for number in range(1, 6)], [queue(1, nominal={"mx": quota}), queue(9)])
+    made.submit(on(90, 1, queue_id=9), on(91, 2, limit=1000, queue_id=9))
+    cycle(made, 0, policy)
+    made.submit(on(2, 1, at=1))
+    cycle(made, 1, policy)
+    cycle(made, 101, policy)
+    made.submit(on(3, 2, at=102))
+    cycle(made, 102, policy)
+    return made
+
+
+def test_who_has_to_leave_quota_gets_no_claim_and_no_slot_is_taken() -> None:
+    made = rivals(quota=7, depth=1)
+    assert {row: claim.cause for row, claim in made.world.claims.items()} == {unit_id(2, 0): ClaimCause.GUARD}
+    made.submit(on(4, 2, gpus=3, at=103))
+    cycle(made, 103, Policy(guard_seconds=100))
+    assert made.world.claims[unit_id(4, 0)].cause is ClaimCause.HEAD
+
+
+def test_at_its_date_who_has_to_leave_quota_gives_its_places_up() -> None:
+    made = rivals(quota=8, depth=1)
+    assert made.world.claims[unit_id(3, 0)].due_at == after(1000)
+    policy = Policy(guard_seconds=100_000)
+    made.submit(on(4, 3, at=110, priority=10), on(5, 2, gpus=3, queue_id=9, at=111))
+    assert cycle(made, 111, policy) == [4]
+    assert unit_id(3, 0) in made.world.claims
+    made.end(91)
+    assert cycle(made, 1000, policy) == []
+    assert set(made.world.claims) == {unit_id(2, 0)}
+    assert cycle(made, 1001, policy) == [5]
+    made.end(5)
+    assert cycle(made, 1002, policy) == []
+    (told,) = blockers(made.plan, 1, 3)
+    assert (told.code, told.holders, told.scope["of"]) == (Code.HELD_FOR_CLAIM, ("g2",), "quota")
+
+
+def test_a_guard_that_runs_out_takes_no_quota_from_an_older_claim() -> None:
+    made = rivals(quota=7, depth=0)
+    assert cycle(made, 300, Policy(guard_seconds=100, reserve_depth=0)) == []
+    assert set(made.world.claims) == {unit_id(2, 0)}
+
+
 def test_a_guard_without_a_date_keeps_what_it_needs_now() -> None:
     policy = Policy(guard_seconds=100, reserve_depth=0)
     made = site([node(number, gpus=4) for number in range(1, 4)], [queue(1, nominal={"mx": 8}), queue(9)])
