@@ -18,14 +18,22 @@ def read_amounts(texts: Sequence[str], option: str) -> dict[str, float] | None:
         return None
     amounts: dict[str, float] = {}
     for text in texts:
-        name, _, amount = text.rpartition("=")
-        try:
-            amounts[name] = float(amount)
-        except ValueError:
-            amounts[name] = -1
-        if not name or not amounts[name] >= 0:
+        name, amount = _read_amount(text)
+        if amount is None:
             raise click.BadParameter(f"{text!r} is not NAME=AMOUNT", param_hint=f"--{option}")
+        if name in amounts:
+            raise click.BadParameter(f"{name} is there twice", param_hint=f"--{option}")
+        amounts[name] = amount
     return amounts
+
+
+def _read_amount(text: str) -> tuple[str, float | None]:
+    name, _, said = text.partition("=")
+    try:
+        amount = float(said)
+    except ValueError:
+        return name, None
+    return name, amount if name and name == name.strip() and amount >= 0 else None
 
 
 def show_amount(amounts: Mapping[str, float], name: str) -> str:

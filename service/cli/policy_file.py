@@ -42,6 +42,10 @@ _FIELDS = (
 )
 
 
+#: To find the places of a text of this size takes seconds.
+_MOST_PLACED = 1024 * 1024
+
+
 class PolicyFile:
     """A file as it was read: its one document, and where in it everything stands."""
 
@@ -61,7 +65,9 @@ class PolicyFile:
 
     def line_of(self, path: str) -> int | None:
         """The line of `queues[3].lending_limit.H100-80GB`, or of the innermost part of it that is there;
-        None if nothing of it is."""
+        None if nothing of it is, and of a very large file."""
+        if len(self._text) > _MOST_PLACED:
+            return None
         node, line = self._node, None
         while node is not None and path:
             node, path, found = _step(node, path)

@@ -40,7 +40,9 @@ def _or_null(value: str, _: str) -> str | None:
     return None if value in ("", "none") else value
 
 
-def _names(values: Sequence[str], _: str) -> list[str] | None:
+def _names(values: Sequence[str], option: str) -> list[str] | None:
+    if "none" in values and len(values) > 1:
+        raise click.BadParameter("`none` takes all names away: it stands alone", param_hint=f"--{option}")
     return None if list(values) == ["none"] else list(values)
 
 
@@ -56,8 +58,10 @@ def _count(value: str, option: str) -> int | None:
 def _by_role(values: Sequence[str], option: str) -> dict[str, int] | None:
     if list(values) == ["none"]:
         return None
-    pairs = (value.partition("=") for value in values)
+    pairs = [value.partition("=") for value in values]
     found = {role: _count(number, option) for role, _, number in pairs}
+    if len(found) < len(pairs):
+        raise click.BadParameter("say each role once", param_hint=f"--{option}")
     roles = [each.value for each in KeyRole]
     for role, number in found.items():
         if role not in roles or number is None:

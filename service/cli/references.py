@@ -39,6 +39,8 @@ class AmbiguousGroup(click.ClickException):
 
 def find_group_id(client: Client, text: str) -> str:
     """The id of the group that `text` means. Raises UnknownGroup, or AmbiguousGroup that lists ids."""
+    if not text:
+        raise UnknownGroup("an empty text names no group")
     if _ID.fullmatch(text):
         return text.lower()
     named = list(client.list_groups(name=text))

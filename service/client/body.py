@@ -36,10 +36,20 @@ def check_body(body: object) -> None:
         path, depth, value = waiting.pop()
         if fact := _wrong(value):
             raise Unsendable(path, fact)
+        if isinstance(value, Mapping):
+            _check_names(path, value)
         if depth > _DEEPEST:
             raise Unsendable(path[:100], f"more than {_DEEPEST} values lie in one another")
         waiting += _inner(path, depth + 1, value)
     raise Unsendable("", f"these are more than {_MOST_VALUES} values")
+
+
+def _check_names(path: str, value: Mapping[object, object]) -> None:
+    """JSON would have no form for a name, or another one than was read: `1.10` would be 1.1."""
+    for name in value:
+        if not isinstance(name, str) and (isinstance(name, bool) or not isinstance(name, int)):
+            said = "null" if name is None else str(name).lower() if isinstance(name, bool) else str(name)
+            raise Unsendable(path, f"has the name {said}, which is no text; write it in quotes")
 
 
 def _wrong(value: object) -> str:

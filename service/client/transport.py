@@ -145,7 +145,10 @@ class Transport:
 
 
 def segment(text: str) -> str:
-    """`text` as one part of a path. Raises Unsendable for what is no text."""
+    """`text` as one part of a path. Raises Unsendable for what is no text, or none."""
+    if not text:
+        # It would be another path: that of the list.
+        raise Unsendable("", "a name must not be empty")
     try:
         check_body(text)
     except Unsendable as error:

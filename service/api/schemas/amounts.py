@@ -13,6 +13,7 @@ from service.domain.errors import FieldError, InvalidRequest
 from service.domain.resources import CPUS, MEMORY
 
 _CPUS, _MEMORY = "cpus", "memory_gib"
+_LEAST = {_CPUS: "0.001", _MEMORY: "1/1024"}
 
 Flavor: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128, pattern=LINE)]
 Amount: TypeAlias = Annotated[float, Meta(ge=0, le=1_000_000_000)]
@@ -54,6 +55,9 @@ def _wrong(amounts: Mapping[str, float], field: str) -> Iterator[FieldError]:
             yield FieldError(f"{field}.{name}", "Memory is named memory_gib.")
         elif name not in (_CPUS, _MEMORY) and amount != int(amount):
             yield FieldError(f"{field}.{name}", "GPUs are whole numbers.")
+        elif amount and not _resource(name, amount)[1]:
+            # It would be an amount of 0, which allows nothing.
+            yield FieldError(f"{field}.{name}", f"Must be 0, or at least {_LEAST[name]}.")
 
 
 def resource_name(resource: str) -> str:

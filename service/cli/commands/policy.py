@@ -30,6 +30,12 @@ class PolicyRefused(click.ClickException):
     exit_code = exits.REFUSED
 
 
+class NotWritten(click.ClickException):
+    """There is no place for the file."""
+
+    exit_code = exits.USAGE
+
+
 @click.command()
 @click.option(
     "--file", "-f", "path", required=True, metavar="FILE", help="The policy, YAML or JSON; `-`: from a pipe."
@@ -77,7 +83,22 @@ def export(session: Session, *, output: Path | None) -> None:
     elif output is None:
         sys.stdout.write(policy_text(policy))
     else:
-        output.write_text(policy_text(policy), encoding="utf-8")
+        _write(output, policy_text(policy))
+
+
+def _write(output: Path, text: str) -> None:
+    """What was there before stays until all of it is written."""
+    output = output.resolve()
+    beside = output.with_name(f".{output.name}.new")
+    try:
+        if output.exists() and not output.is_file():
+            # A pipe, or /dev/stdout: nothing can take its place.
+            output.write_text(text, encoding="utf-8")
+            return
+        beside.write_text(text, encoding="utf-8")
+        beside.replace(output)
+    except OSError as error:
+        raise NotWritten(f"{output} cannot be written: {error.strerror}") from None
 
 
 def _refusal(error: ApiError, file: PolicyFile) -> PolicyRefused:

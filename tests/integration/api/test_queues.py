@@ -130,6 +130,8 @@ def test_a_nominal_quota_above_the_limit_is_refused_and_names_both(admin: Client
         ({"name": "q", "nominal_quota": {"mx": 10**40}}, "nominal_quota.mx"),
         ({"name": "q", "nominal_quota": {"mx": "1"}}, "nominal_quota.mx"),
         ({"name": "q", "nominal_quota": {"mx": 1.5}}, "nominal_quota.mx"),
+        ({"name": "q", "nominal_quota": {"cpus": 0.0004}}, "nominal_quota.cpus"),
+        ({"name": "q", "limit": {"memory_gib": 0.0004}}, "limit.memory_gib"),
         ({"name": "q", "limit": {"memory": 1}}, "limit.memory"),
         ({"name": "q", "nominal_quota": {"a": 1, "mx": -1, "b": 1}, "limit": {"c": 1}}, "nominal_quota.mx"),
         ({"name": "q", "limit": {"a": 1, "x" * 129: 1}}, "limit." + "x" * 128),

@@ -176,7 +176,22 @@ def test_every_setting_of_a_queue_has_an_option(muster: Muster, client: Client) 
     assert (queue.highest_priority, queue.max_time_limit) == ({}, None)
 
 
-@pytest.mark.parametrize("option", ["--highest-priority root=1", "--highest-priority user", "--weight -1"])
+@pytest.mark.parametrize(
+    "option",
+    [
+        "--highest-priority root=1",
+        "--highest-priority user",
+        "--highest-priority user=1 --highest-priority user=2",
+        "--weight -1",
+        "--quota mx=nan",
+        "--quota mx=inf",
+        "--quota mx=5=6",
+        "--quota mx=5 --quota mx=6",
+        "--flavor none --flavor mx",
+        "--evictions-per-day 1.5",
+        f"--evictions-per-day {10**30}",
+    ],
+)
 def test_an_option_that_says_nothing_is_refused(muster: Muster, option: str) -> None:
     assert muster("queues", "create", "q", *option.split()).code == 2
 
@@ -260,3 +275,25 @@ def test_names_have_room_in_a_narrow_table(server: str, muster: Muster) -> None:
     ]
     assert line.startswith("nightly"), line
     assert "organ" in line
+
+
+def test_what_was_exported_stays_until_all_of_the_next_is_written(
+    muster: Muster, file: Path, tmp_path: Path
+) -> None:
+    muster("apply", "-f", str(file))
+    copy = tmp_path / "copy.yaml"
+    muster("export", "-o", str(copy))
+    said = muster("export", "-o", str(tmp_path / "nowhere" / "copy.yaml"))
+    assert (said.code, "cannot be written" in said.err, "Traceback" in said.err) == (2, True, False)
+    # Where nothing can be put beside it, nothing is lost.
+    (tmp_path / ".copy.yaml.new").mkdir()
+    assert muster("export", "-o", str(copy)).code == 2
+    assert copy.read_text() == POLICY
+    assert muster("export", "-o", "/dev/null").code == 0
+
+
+def test_a_name_that_is_empty_is_no_name(muster: Muster) -> None:
+    for words in ("queues show", "queues update --weight 1", "cohorts show", "priorities delete"):
+        said = muster(*words.split(), "")
+        assert (said.code, "must not be empty" in said.err) == (2, True), words
+    assert muster("hold", "").code == 5

@@ -185,6 +185,15 @@ def test_nobody_there_is_said_with_the_address() -> None:
     assert url in str(caught.value)
 
 
+def test_no_name_is_no_part_of_a_path() -> None:
+    with (
+        serving(Answer(body=QUEUE)) as (server, client),
+        pytest.raises(Unsendable, match="must not be empty"),
+    ):
+        client.queues.get("")
+    assert server.asked == []
+
+
 @pytest.mark.parametrize("name", ["a/b", "..", "a?b", "a#b", "ä b", "%2e"])
 def test_a_name_is_one_part_of_the_path(name: str) -> None:
     with serving(Answer(body=QUEUE)) as (server, client):
@@ -261,6 +270,16 @@ def test_a_limit_that_would_become_none_is_not_sent(amount: float) -> None:
         pytest.raises(Unsendable, match=r"^limit\.cpus: is "),
     ):
         client.queues.update("q", {"limit": {"cpus": amount}})
+    assert server.asked == []
+
+
+@pytest.mark.parametrize(("name", "said"), [(None, "null"), (True, "true"), (1.10, "1.1")])
+def test_a_name_that_would_become_another_is_not_sent(name: object, said: str) -> None:
+    with (
+        serving(Answer(body=QUEUE)) as (server, client),
+        pytest.raises(Unsendable, match=rf"^limit: has the name {said}, which is no text"),
+    ):
+        client.queues.update("q", {"limit": {name: 1}})
     assert server.asked == []
 
 
