@@ -6,7 +6,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import psutil
@@ -17,11 +17,17 @@ from tests.faults.members import find_marks, owner_of
 from tests.faults.trial import LEASE_SECONDS, Trial
 from tests.faults.witness import connect
 
+_POINT_SECONDS = 3.0
+
 
 class Chaos:
-    """`strike` does one fault and says which. Who is away already is left alone, and that is said, too."""
+    """`strike` does one fault and says which. Who is away already is left alone, and that is said, too.
+    `points`: whoever comes to one of these is killed there, now and then. `has_processes`: members are
+    processes."""
 
-    def __init__(self, trial: Trial, seed: int) -> None:
+    def __init__(
+        self, trial: Trial, seed: int, *, points: Sequence[str] = (), has_processes: bool = True
+    ) -> None:
         self._trial = trial
         self._up = trial.up
         self._chance = random.Random(seed)
@@ -30,11 +36,13 @@ class Chaos:
             (self._kill_store, 10),
             (self._kill_two, 10),
             (self._kill_backend, 5),
-            (self._kill_spawner, 5),
-            (self._kill_supervisor, 15),
-            (self._kill_member, 10),
             (self._freeze, 5),
         ]
+        if has_processes:
+            self._faults += [(self._kill_spawner, 5), (self._kill_supervisor, 15), (self._kill_member, 10)]
+        self._points = points
+        if points:
+            self._faults.append((self._kill_at_point, 100))
 
     def strike(self) -> str:
         """One fault, and a pause of up to half a second."""
@@ -60,6 +68,18 @@ class Chaos:
     def _kill(self, part: str) -> str:
         os.kill(self._up.identity(part).pid, signal.SIGKILL)
         return part
+
+    def _kill_at_point(self) -> str:
+        """Whoever comes there in the next moment."""
+        name = self._chance.choice(self._points)
+        point = self._trial.point
+        point.set(name)
+        try:
+            return f"{name} ({point.wait_struck(seconds=_POINT_SECONDS)})"
+        except AssertionError:
+            return f"{name}: nobody came there"
+        finally:
+            point.clear()
 
     def _kill_backend(self) -> str:
         """PostgreSQL ends all its connections then, and recovers."""

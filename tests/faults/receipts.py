@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import psycopg
-from psycopg.rows import dict_row
+from psycopg.rows import class_row, dict_row
 
 from tests.e2e.stacks import wait_for
 
@@ -62,12 +63,44 @@ _USAGE = """
     FROM wanted w FULL JOIN usage x USING (queue_id, tenant, owner, resource)
     WHERE abs(w.seconds - x.held_seconds) < 1e-6 * GREATEST(1, w.seconds) IS NOT TRUE
 """
+#: The same of GPUs, of which each member has one, reckoned from what was told of each attempt's changes of
+#: size, back from how many members it had in the end.
+_TOLD = """
+    WITH changes AS (
+        SELECT unit_id, attempt, at, (data ->> 'added')::int AS members FROM events WHERE kind = 'Resized'
+        UNION ALL
+        SELECT unit_id, attempt, at, -COALESCE((data ->> 'stopped')::int, 0) FROM events
+        WHERE kind = 'ResizeDone'
+    ), told AS (
+        SELECT c.unit_id, c.attempt, c.queue_id, c.group_id,
+               jsonb_array_length(c.places)
+               * extract(epoch FROM GREATEST(c.ended_at, c.admitted_at, max(h.at)) - c.admitted_at)
+               - COALESCE(sum(h.members * extract(epoch FROM h.at - c.admitted_at)), 0) AS seconds
+        FROM closed_attempts c LEFT JOIN changes h USING (unit_id, attempt) GROUP BY c.unit_id, c.attempt
+    ), wanted AS (
+        SELECT t.queue_id, g.tenant, g.owner, sum(t.seconds) AS seconds
+        FROM told t JOIN groups g ON g.id = t.group_id GROUP BY 1, 2, 3
+    )
+    SELECT queue_id, tenant, owner, w.seconds, x.held_seconds
+    FROM wanted w FULL JOIN (SELECT * FROM usage WHERE resource = 'H100-80GB') AS x
+      USING (queue_id, tenant, owner)
+    WHERE abs(w.seconds - x.held_seconds) < 1e-6 * GREATEST(1, w.seconds) IS NOT TRUE
+"""
+_COUNTS = """
+    WITH run AS (SELECT id FROM groups WHERE labels->>'run' = %(label)s),
+    gave AS (SELECT * FROM preemptions WHERE group_id IN (SELECT id FROM run)),
+    resized AS (SELECT * FROM events WHERE kind = 'Resized' AND group_id IN (SELECT id FROM run))
+    SELECT (SELECT count(*) FROM gave WHERE revision = 0) AS evictions,
+           (SELECT count(*) FROM gave WHERE revision > 0) AS shrinks,
+           (SELECT count(*) FROM resized WHERE (data ->> 'added')::int > 0) AS growths,
+           (SELECT count(*) FROM gave WHERE outcome = 'Wasted') AS wasted
+"""
 
 
 def judge_policy(conn: psycopg.Connection, label: str) -> None:
     """Of the run's groups: each eviction, and each time that members were given up, has one receipt, which
     says what became of its beneficiary, and was told once; nobody claims anything. Of all groups of the
-    stack: each closed attempt is charged once."""
+    stack: each closed attempt is charged once, for what it held before and after each change of its size."""
     with conn.cursor(row_factory=dict_row) as cursor:
         for receipt in cursor.execute(_RECEIPTS, [label]).fetchall():
             _judge_receipt(receipt)
@@ -82,6 +115,24 @@ def judge_policy(conn: psycopg.Connection, label: str) -> None:
     )
     wait_for(lambda: True if _is_charged(conn) else None, "all is charged", seconds=_CHARGE_SECONDS)
     assert conn.execute(_USAGE).fetchall() == []
+    assert conn.execute(_TOLD).fetchall() == []
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyCounts:
+    """How often groups of a run gave way or changed their size."""
+
+    evictions: int
+    shrinks: int
+    growths: int
+    wasted: int
+
+
+def count_policy(conn: psycopg.Connection, label: str) -> PolicyCounts:
+    with conn.cursor(row_factory=class_row(PolicyCounts)) as cursor:
+        found = cursor.execute(_COUNTS, {"label": label}).fetchone()
+    assert found is not None
+    return found
 
 
 def _judge_receipt(receipt: dict[str, Any]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Self
@@ -12,7 +13,14 @@ from service.client import Client, ClientError
 from service.client.address import Address
 from tests.faults.journals import Body, Journal
 
-_KINDS = (("gang", 2), ("gang", 3), ("independent", 2), ("gang", 4))
+
+def small_groups(journal: Journal) -> Iterator[Body]:
+    """Of two to four members, without end."""
+    while True:
+        yield journal.gang(2)
+        yield journal.gang(3)
+        yield journal.independent(2)
+        yield journal.gang(4)
 
 
 @dataclass(slots=True)
@@ -26,12 +34,13 @@ class Submit:
 
 
 class Stream:
-    """Submits small groups from a thread of its own until the block is left, then until all are answered."""
+    """Submits groups, one after the other, from a thread of its own until the block is left, then until all
+    are answered."""
 
-    def __init__(self, address: Address, journal: Journal, *, pause_seconds: float = 0.2) -> None:
+    def __init__(self, address: Address, bodies: Iterator[Body], *, pause_seconds: float = 0.2) -> None:
         self.submits: list[Submit] = []
         self._address = address
-        self._journal = journal
+        self._bodies = bodies
         self._pause_seconds = pause_seconds
         self._is_over = threading.Event()
         self._may_go_on = threading.Event()
@@ -58,9 +67,9 @@ class Stream:
 
     def _run(self) -> None:
         with Client(self._address) as client:
-            while not self._is_over.is_set():
-                kind, members = _KINDS[len(self.submits) % len(_KINDS)]
-                body = getattr(self._journal, kind)(members)
+            for body in self._bodies:
+                if self._is_over.is_set():
+                    return
                 self.submits.append(Submit(str(uuid.uuid4()), body))
                 self._send(client, self.submits[-1])
                 self._is_over.wait(self._pause_seconds)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +12,7 @@ from service.client import Client, ClientError
 from tests.e2e.stacks import NODES, Up, environment, wait_for, wait_status
 from tests.faults.crash_point import CrashPoint
 from tests.faults.journals import Body, Journal, SimulatedJournal
-from tests.faults.streams import Stream
+from tests.faults.streams import Stream, small_groups
 from tests.faults.verdict import SUCCEEDED, Ends, judge
 from tests.faults.witness import Witness
 
@@ -79,30 +79,34 @@ class Trial(Scene):
 
 
 @contextmanager
-def load_on(up: Up, folder: Path, *, pause_seconds: float = 0.2) -> Iterator[Trial]:
-    """Load for the fault in the block; then section 13: see `tests/faults/conftest.py`."""
-    with _watched(up, Journal(folder, label=uuid.uuid4().hex)) as scene:
+def load_on(
+    up: Up,
+    folder: Path,
+    *,
+    pause_seconds: float = 0.2,
+    groups: Callable[[Journal], Iterator[Body]] = small_groups,
+    is_simulated: bool = False,
+) -> Iterator[Trial]:
+    """Load of these `groups` for the fault in the block; then section 13: see `tests/faults/conftest.py`."""
+    with calm_on(up, folder, is_simulated=is_simulated) as scene:
         client, journal = scene.client, scene.journal
-        across = scene.run(journal.long_gang(3))
-        with Stream(client.address, journal, pause_seconds=pause_seconds) as stream:
+        across = scene.run(journal.long_gang(3), "Cancelled" if is_simulated else "Succeeded")
+        with Stream(client.address, groups(journal), pause_seconds=pause_seconds) as stream:
             wait_for(lambda: True if len(stream.submits) >= 4 else None, "there is load")
             yield Trial(up=up, client=client, journal=journal, ends=scene.ends, stream=stream, across=across)
             scene.assert_recovers()
         for submit in stream.submits:
             assert submit.group_id == client.submit(submit.body, key=submit.key).id
             scene.ends.setdefault(submit.group_id, SUCCEEDED)
+        if is_simulated:  # nobody else ends it
+            client.cancel(across)
 
 
 @contextmanager
 def calm_on(up: Up, folder: Path, *, is_simulated: bool = False) -> Iterator[Scene]:
     """As `load_on`, but nothing happens besides what the block does: so it is known what comes next."""
     kind = SimulatedJournal if is_simulated else Journal
-    with _watched(up, kind(folder, label=uuid.uuid4().hex)) as scene:
-        yield scene
-
-
-@contextmanager
-def _watched(up: Up, journal: Journal) -> Iterator[Scene]:
+    journal = kind(folder, label=uuid.uuid4().hex)
     try:
         with (
             up.client() as client,
@@ -115,7 +119,7 @@ def _watched(up: Up, journal: Journal) -> Iterator[Scene]:
             judge(up, client, journal, scene.ends)
     finally:
         journal.open()
-    assert witness.faults == []
+    assert not witness.faults, "\n".join(witness.faults)
     assert all(witness.samples.values()), witness.samples
 
 

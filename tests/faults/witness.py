@@ -1,7 +1,8 @@
 """Looks at everything while faults happen: the books, the ledger and the members themselves.
 
 At no moment may a gang hold a part of what it needs, or an elastic one less than its minimum or anything but
-its places, two members sit on one device, or two generations of a unit live.
+its places, two members sit on one device, or two generations of a unit live. Nor may two count on
+one device that others give up for them.
 """
 
 from __future__ import annotations
@@ -34,6 +35,11 @@ _HOLDS = """
                         WHERE id = g.shape_id) AS s
     WHERE u.ended_at IS NULL OR a.unit_id IS NOT NULL OR EXISTS (
         SELECT FROM held_devices h WHERE h.unit_id = u.id)
+"""
+_COUNTED_TWICE = """
+    SELECT p ->> 2 AS node_id, d AS device, array_agg(c.unit_id)
+    FROM claims c, jsonb_array_elements(places) p, jsonb_array_elements_text(p -> 3) d
+    WHERE c.cause = 'Preemption' GROUP BY 1, 2 HAVING count(*) > 1
 """
 _HOLDING = {"Admitted", "Starting", "Running", "Recovering", "Evicting"}
 
@@ -90,6 +96,8 @@ class Witness:
                             f"books: unit {unit_id} is {status} and holds {held} of {least} to {most},"
                             f" and {placed} by its places"
                         )
+                for node_id, device, units in conn.execute(_COUNTED_TWICE):
+                    self.faults.append(f"books: {units} all count on device {device} of node {node_id}")
                 self.samples["books"] += 1
 
     def _look_at_ledger(self) -> None:
