@@ -52,11 +52,12 @@ def muster(*arguments: str | Path, **environ: str) -> subprocess.CompletedProces
 
 def wait_for(look: Callable[[], T | None], what: str, *, seconds: float = STEP_SECONDS) -> T:
     """Look again and again until there is something."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
+    began = time.monotonic()
+    while (waited := time.monotonic() - began) < seconds:
         if (found := look()) is not None:
             return found
-        time.sleep(0.1)
+        # The longer it takes, the less often.
+        time.sleep(min(0.1, 0.01 + waited / 10))
     raise AssertionError(f"not within {seconds:g} s: {what}")
 
 

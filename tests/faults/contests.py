@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from service.client import ClientError
 from tests.e2e.stacks import wait_for, wait_status
-from tests.faults import faults
 from tests.faults.journals import Body
 from tests.faults.strikes import Strike, insist_on_submit
 from tests.faults.trial import Scene
@@ -48,6 +47,14 @@ class Contest:
     def wait_victims(self, status: str, *, attempt: int) -> None:
         """Until each is that in its attempt of that number."""
         self._wait_units(self.victims, status, attempt=attempt)
+
+    def wait_evicting(self) -> None:
+        """Until that is in the books, and their members were perhaps told."""
+        self.wait_victims("Evicting", attempt=1)
+
+    def wait_gone(self) -> None:
+        """Until the books have no place of theirs any more."""
+        self.wait_victims("Pending", attempt=2)
 
     def wait_claimant(self, status: str) -> None:
         """By the books: whoever answers may be away."""
@@ -97,10 +104,14 @@ class Contest:
 
 
 def begin(
-    strike: Strike[Scene], *, seconds_to_stop: float | None = 0.5, time_limit: str | None = None
+    strike: Strike[Scene],
+    come_of_it: Callable[[Contest], object] = Contest.assert_served,
+    *,
+    seconds_to_stop: float | None = 0.5,
+    time_limit: str | None = None,
 ) -> Contest:
     """The victims run. They take so long to stop; None: they have to be killed when their grace of a second
-    is over."""
+    is over. `come_of_it`: what must have, in the end."""
     scene = strike.trial
     with suppress(ClientError):  # there is one from before
         scene.client.queues.create(QUEUE, {"preempt_within": "lower_priority"})
@@ -109,6 +120,7 @@ def begin(
         body = _victim(scene, seconds_to_stop) | {"time_limit": time_limit}
         contest.victims.append(scene.submit(body))
     contest.wait_victims("Running", attempt=1)
+    strike.afterwards.append(lambda: come_of_it(contest))
     return contest
 
 
@@ -116,13 +128,3 @@ def _victim(scene: Scene, seconds_to_stop: float | None) -> Body:
     trap = 'trap "" TERM' if seconds_to_stop is None else f'trap "sleep {seconds_to_stop}; exit 143" TERM'
     body = scene.journal.doing(f'{trap}; while [ ! -e "$1" ]; do sleep 0.05; done', members=4, name="victim")
     return body | {"queue": QUEUE, "checkpoint": {"grace": "1s" if seconds_to_stop is None else "20s"}}
-
-
-@contextmanager
-def standing_still(strike: Strike[Scene], part: str) -> Iterator[None]:
-    """A part of the stack does nothing in the block, which has to `arm` in the end."""
-    pids = faults.freeze(strike.trial.up.identity(part))
-    try:
-        yield
-    finally:
-        faults.thaw(pids)

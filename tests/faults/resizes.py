@@ -1,10 +1,14 @@
-"""The life of a resize, moment by moment, and the points that are passed from each moment on."""
+"""The life of a resize, moment by moment, and the points that are passed from each moment on.
+
+Where another moment leads somebody the same way to a point, it is named once.
+"""
 
 from __future__ import annotations
 
 from tests.faults import sizes
-from tests.faults.contests import standing_still
 from tests.faults.moments import Moments, SceneStrike
+from tests.faults.sizes import Elastic
+from tests.faults.steps import arm_behind, arm_while_still
 
 MOMENTS = Moments()
 
@@ -18,12 +22,8 @@ MOMENTS = Moments()
     "worker.published",
 )
 def places_are_free_that_nobody_waits_for(strike: SceneStrike) -> None:
-    elastic = sizes.begin(strike, beside=4)
-    strike.afterwards.insert(0, elastic.assert_grown)
-    with standing_still(strike, "worker"):
-        elastic.cancel_beside()
-        elastic.wait_beside("Cancelled")
-        strike.arm()
+    elastic = sizes.begin(strike, Elastic.assert_grown, beside=4)
+    arm_while_still(strike, "worker", elastic.cancel_beside, lambda: elastic.wait_beside("Cancelled"))
 
 
 @MOMENTS.passes(
@@ -34,10 +34,10 @@ def places_are_free_that_nobody_waits_for(strike: SceneStrike) -> None:
     "dispatcher.leader-rung",
 )
 def growth_is_written_and_not_sent(strike: SceneStrike) -> None:
-    elastic = sizes.begin(strike, beside=4)
-    strike.afterwards.insert(0, elastic.assert_grown)
+    elastic = sizes.begin(strike, Elastic.assert_grown, beside=4)
     strike.trial.point.set("worker.resizes-reserved", "freeze")
     elastic.cancel_beside()
+    # Before that somebody may commit something else.
     with strike.frozen():
         strike.trial.point.set("worker.committed", "freeze")
     with strike.frozen():
@@ -48,40 +48,32 @@ def growth_is_written_and_not_sent(strike: SceneStrike) -> None:
 @MOMENTS.passes("worker.resizes-given-back")
 def what_was_to_grow_is_planned_anew(strike: SceneStrike) -> None:
     """The configuration changes between the ledger and the books."""
-    elastic = sizes.begin(strike, beside=4)
-    strike.afterwards.insert(0, elastic.assert_grown)
-    strike.trial.point.set("worker.resizes-reserved", "freeze")
-    elastic.cancel_beside()
-    with strike.frozen():
-        strike.trial.client.queues.update("default", {"weight": 1.0})
-        strike.arm()
+    elastic = sizes.begin(strike, Elastic.assert_grown, beside=4)
+    queues = strike.trial.client.queues
+    arm_behind(
+        strike,
+        "worker.resizes-reserved",
+        elastic.cancel_beside,
+        lambda: queues.update("default", {"weight": 1.0}),
+    )
 
 
-@MOMENTS.passes("worker.cycle-written", "worker.committed", "worker.dispatchers-rung", "worker.published")
+@MOMENTS.passes("worker.cycle-written", "worker.committed")
 def it_is_about_to_shrink(strike: SceneStrike) -> None:
-    elastic = sizes.begin(strike, beside=0)
-    strike.afterwards.insert(0, elastic.assert_shrunk_for)
-    elastic.wait_size(8)
+    elastic = sizes.begin(strike, Elastic.assert_shrunk_for)
     strike.arm()
     elastic.submit_claimant()
 
 
 @MOMENTS.passes(
-    "dispatcher.bell-heard",
     "dispatcher.members-told",
     "dispatcher.members-closed",
     "dispatcher.pass-recorded",
     "dispatcher.leader-rung",
 )
 def its_shrinking_is_written_and_not_sent(strike: SceneStrike) -> None:
-    elastic = sizes.begin(strike, beside=0)
-    strike.afterwards.insert(0, elastic.assert_shrunk_for)
-    elastic.wait_size(8)
-    strike.trial.point.set("worker.committed", "freeze")
-    elastic.submit_claimant()
-    with strike.frozen():
-        elastic.wait_resizing(8)
-        strike.arm()
+    elastic = sizes.begin(strike, Elastic.assert_shrunk_for)
+    arm_behind(strike, "worker.committed", elastic.submit_claimant, lambda: elastic.wait_resizing(8))
 
 
 @MOMENTS.passes(
@@ -90,16 +82,11 @@ def its_shrinking_is_written_and_not_sent(strike: SceneStrike) -> None:
     "worker.reserved",
     "worker.cycle-written",
     "worker.committed",
-    "dispatcher.attempts-claimed",
     "dispatcher.members-launched",
     "dispatcher.pass-recorded",
 )
 def what_it_gave_up_is_free_in_the_books(strike: SceneStrike) -> None:
-    elastic = sizes.begin(strike, beside=0)
-    strike.afterwards.insert(0, elastic.assert_shrunk_for)
-    elastic.wait_size(8)
+    elastic = sizes.begin(strike, Elastic.assert_shrunk_for)
     elastic.submit_claimant()
     elastic.wait_resizing(8)
-    with standing_still(strike, "worker"):
-        elastic.wait_size(4)
-        strike.arm()
+    arm_while_still(strike, "worker", lambda: elastic.wait_size(4))

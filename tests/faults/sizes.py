@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -78,8 +79,9 @@ class Elastic:
         wait_for(look, f"it holds {wanted[0]}, and {'something is' if wanted[1] else 'nothing is'} to come")
 
 
-def begin(strike: Strike[Scene], *, beside: int) -> Elastic:
-    """It runs, beside a gang of so many that runs until it is told to stop."""
+def begin(strike: Strike[Scene], come_of_it: Callable[[Elastic], object], *, beside: int = 0) -> Elastic:
+    """It runs and holds all that it can have, beside a gang of so many that runs until it is told to stop.
+    `come_of_it`: what must have, in the end."""
     scene = strike.trial
     with suppress(ClientError):  # there is one from before
         scene.client.queues.create(_QUEUE, {"preempt_within": "lower_priority"})
@@ -92,5 +94,7 @@ def begin(strike: Strike[Scene], *, beside: int) -> Elastic:
     del role["members"], role["gpus"]
     body = role | {"queue": _QUEUE, "roles": [command], "elastic": {"resize": "while_running"}}
     elastic.group = scene.run(body, "Cancelled")
+    elastic.wait_size(8 - beside)
+    strike.afterwards.append(lambda: come_of_it(elastic))
     strike.afterwards.append(lambda: insist(lambda: scene.client.cancel(elastic.group)))
     return elastic

@@ -33,6 +33,10 @@ class Strike(Generic[S]):
     def arm(self) -> None:
         self.trial.point.set(self.point, self.action)
 
+    def wait_struck(self) -> None:
+        """Until it has happened."""
+        self.trial.point.wait_struck()
+
     @contextmanager
     def frozen_at(self, name: str) -> Iterator[int]:
         """Whoever comes to `name` stands still in the block, which has to `arm`; then it goes on."""

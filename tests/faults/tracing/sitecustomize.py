@@ -2,8 +2,8 @@
 
 One JSON line for each: part, pid, thread, kind (`point`, or what was written to), a word about it, and
 the innermost functions of ours. What counts as a write: a transaction that changed something, a command
-to Redis that is no reading, a process that is made or sent a signal, and a file of the launcher that is
-opened for writing, linked, renamed or removed.
+to Redis that is no reading, a process that is made or sent a signal, a file of the launcher that is
+opened for writing, linked, renamed or removed, and a transaction of the simulated launcher.
 """
 
 from __future__ import annotations
@@ -100,6 +100,24 @@ def trace_system(trace: Trace, data: str) -> None:
     signal.pidfd_send_signal = traced
 
 
+def trace_simulated(trace: Trace) -> None:
+    """The simulated launcher's file."""
+    import sqlite3
+
+    connect = sqlite3.connect
+
+    def hear(statement: str) -> None:
+        if statement == "COMMIT":
+            trace.note("file", statement)
+
+    def traced(*given: Any, **named: Any) -> Any:
+        conn = connect(*given, **named)
+        conn.set_trace_callback(hear)
+        return conn
+
+    sqlite3.connect = traced
+
+
 def trace_database(trace: Trace) -> None:
     """At the driver, which all ways lead through. The changes of a connection are told at its commit."""
     from psycopg import Connection, Cursor
@@ -182,6 +200,7 @@ def main(path: str) -> None:
     if part != "spawner":
         trace_database(trace)
         trace_redis(trace)
+        trace_simulated(trace)
     if python := os.environ.get("TRACE_PYTHON"):
         # The spawner is given no environment but its own: this one gives it ours.
         sys.executable = python
