@@ -165,6 +165,14 @@ class Capacity:
             self._set_lent()
         return mark
 
+    def set_free(self, kept: Iterable[Taken]) -> None:
+        """As `lend`, for all that is asked from now on."""
+        kept = tuple(kept)
+        self.lend(kept)
+        for taken in kept:
+            for field in self._fields_of(taken):
+                field.grown += 1
+
     def undo(self, mark: int) -> None:
         """Everything that was taken and lent since `mark`."""
         while len(self._journal) > mark:

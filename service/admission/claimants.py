@@ -30,6 +30,7 @@ def start_claimants(world: World, *, fitter: Fitter, claims: ClaimBook, without:
     """In the order of rows. What stays claimed is taken out of the World's capacity. Whoever has lost a
     place, or waits for nobody any more and may not start, loses its claim and is one of the others again."""
     waiting, served = claims.of_preemptions(), Served()
+    fitter.has_kept |= bool(waiting)
     kept, passed_over = KeptPlaces(world, fitter, waiting), set(waiting)
     for unit_id in sorted(waiting, key=lambda unit_id: key_of(world.pending[unit_id])):
         row, claim = world.pending[unit_id], waiting[unit_id]

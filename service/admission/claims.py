@@ -19,8 +19,8 @@ from service.domain.preemption import WasteCause
 
 class ClaimBook:
     """What the World has, and what a cycle changes of it. A claim ends when its unit starts, ends, or may
-    not start any more; never by itself. What was kept for it stays so until the cycle is committed: those
-    who were tried and did not fit come first, in the next one."""
+    not start any more; never by itself. What was kept for it stays so until the cycle is committed, once
+    anybody has been tried: those who did not fit come first, in the next one."""
 
     def __init__(self, world: World, now: datetime, *, ends: Ends, without: Collection[int] = ()) -> None:
         self._world = world
@@ -35,7 +35,7 @@ class ClaimBook:
         for unit_id, claim in world.claims.items():
             if unit_id not in without and not self._is_kept(claim):
                 waits = unit_id in world.pending
-                self.end(unit_id, WasteCause.ENTITLEMENT_LOST if waits else WasteCause.CLAIMANT_ENDED)
+                self.give_up(unit_id, WasteCause.ENTITLEMENT_LOST if waits else WasteCause.CLAIMANT_ENDED)
 
     def of_preemptions(self) -> dict[int, Claim]:
         """By the unit that waits for others to give way."""
@@ -105,6 +105,11 @@ class ClaimBook:
         self.changes += 1
         if wasted is not None and claim.cause is ClaimCause.PREEMPTION:
             self._wasted[unit_id] = wasted
+
+    def give_up(self, unit_id: int, wasted: WasteCause | None = None) -> None:
+        """As `end`, before anybody was tried: what was kept for it is free for all."""
+        self.end(unit_id, wasted)
+        self._world.capacity.set_free(self._taken.pop(unit_id, ()))
 
     def all_taken(self) -> Iterator[Taken]:
         for taken in self._taken.values():

@@ -27,6 +27,7 @@ from service.admission.plan import Plan
 from service.admission.policy import DEFAULT, Policy
 from service.admission.precedence import Precedence
 from service.admission.preempt import Preemptor
+from service.admission.promised import Promised
 from service.admission.quota import QuotaBook
 from service.admission.reserve import Reserver
 from service.admission.resident import World
@@ -113,16 +114,15 @@ def _plan(world: World, now: datetime, *, policy: Policy, without: Collection[in
         world, heads, fitter=fitter, backfill=backfill, reserver=reserver, kept=kept, outcome=outcome
     )
     # 5. Grow: running groups get what nobody who waits could use.
-    growth = Grower(world, now, policy=policy, fitter=fitter, quota=quota).grow(
+    promised = Promised(world, quota, claims)
+    growth = Grower(world, now, policy=policy, fitter=fitter, quota=quota, promised=promised).grow(
         without={*without, *outcome.finished}, leaving=preemptor.giving_way, awaited=preemptor.awaited
     )
     # 6. Explain: everyone who was left out.
-    explained = Explainer(world, now, quota=quota, fitter=fitter, claims=claims, kept=kept.stopped).explain(
-        blocked=outcome.blocked, holding=outcome.holding, finished=outcome.finished
-    )
-    noted = GuardClocks(world, now, policy=policy, fitter=fitter, kept=kept).note(
-        outcome.holding, outcome.finished
-    )
+    explainer = Explainer(world, now, quota=quota, fitter=fitter, promised=promised, kept=kept.stopped)
+    explained = explainer.explain(blocked=outcome.blocked, holding=outcome.holding, finished=outcome.finished)
+    clocks = GuardClocks(world, now, policy=policy, fitter=fitter, kept=kept)
+    noted = clocks.note(outcome.holding, outcome.finished)
     queues, numbers = with_growing(world, growth, shown=with_delays(world, preemptor.delays, shown=explained))
     return Plan(
         config_version=world.configuration.version,

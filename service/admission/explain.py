@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 
 from service.admission.backlog import ClassId
-from service.admission.claims import ClaimBook
 from service.admission.eligibility import is_open
 from service.admission.findings import explain_missing, explain_scattered, explain_shortages
 from service.admission.fit import Fitter
@@ -21,6 +20,7 @@ from service.admission.memory import ClassesMemo, ClassMemo, Numbers, ShapeMemo,
 from service.admission.never import explain_never
 from service.admission.order_view import QueueView
 from service.admission.plan import Blocker, QueueVerdict
+from service.admission.promised import Promised
 from service.admission.query import ShapeQuery
 from service.admission.quota import Exceeded, QuotaBook
 from service.admission.quota_blockers import cohort_numbers, quota_blocker, quota_numbers
@@ -47,17 +47,20 @@ class Explainer:
         *,
         quota: QuotaBook,
         fitter: Fitter,
-        claims: ClaimBook,
+        promised: Promised,
         kept: Mapping[ClassId, Stopped],
     ) -> None:
         self._world = world
         self._quota = quota
         self._fitter = fitter
-        self._claims = claims
+        self._claims = promised.claims
         #: Classes that find places and quota, but have to leave the quota to others.
-        self._kept_quota = kept
+        self._kept_quota = {
+            class_id: left for class_id, each in kept.items() if (left := self._left_of(class_id, each))
+        }
         #: Shapes that find no place beside what is kept for others.
         self._kept_from: frozenset[int] = frozenset()
+        self._promised = promised
         self._now = now
         self._parts: list[Numbers] = []
         self._shapes: dict[int, Verdict] = {}
@@ -66,6 +69,20 @@ class Explainer:
         self, *, blocked: Collection[ClassId], holding: Mapping[int, Key], finished: Collection[int]
     ) -> tuple[dict[int, QueueVerdict], Numbers]:
         """A verdict for each queue, and the numbers that they share."""
+        if not self._promised:
+            return self._explain(blocked=blocked, holding=holding, finished=finished)
+        gates = self._world.memory.gates
+        gates.refresh(self._world.backlog, self._quota, self._fitter.query)
+        self._promised.lift()
+        try:
+            return self._explain(blocked=blocked, holding=holding, finished=finished)
+        finally:
+            self._promised.keep()
+            gates.refresh(self._world.backlog, self._quota, self._fitter.query)
+
+    def _explain(
+        self, *, blocked: Collection[ClassId], holding: Mapping[int, Key], finished: Collection[int]
+    ) -> tuple[dict[int, QueueVerdict], Numbers]:
         world, memory = self._world, self._world.memory
         admitted = {admission.queue_id for admission in self._fitter.admissions}
         self._lend_claims()
@@ -76,7 +93,12 @@ class Explainer:
         memory.gates.refresh(world.backlog, self._quota, self._fitter.query)
         changed = self._changed_classes()
         # 2. Whoever has places and quota, and was not admitted: on models for which none is left.
-        forced = _by_queue(each for each in blocked if self._has_places_and_quota(each))
+        #    And whoever would have them, but for what is kept of both.
+        forced = _by_queue(
+            each
+            for each in blocked
+            if self._has_places_and_quota(each) or (each in self._kept_quota and self._is_kept_from(each[1]))
+        )
         # 3. The verdicts of each queue of which anything has moved; of all others as they were.
         self._judge(changed, forced)
         view = QueueView(world, self._now, finished=finished, admitted=admitted)
@@ -94,7 +116,10 @@ class Explainer:
             for class_id in sorted(self._kept_quota)
             if class_id[1] in forced.get(class_id[0], ())
         )
-        return queues, memory.merged_numbers([*self._parts, *self._quota_parts(), *kept])
+        parts = [*self._parts, *self._quota_parts(), *kept]
+        if self._promised:
+            parts.append(self._promised.numbers())
+        return queues, memory.merged_numbers(parts)
 
     def _judge(self, changed: Mapping[int, Collection[int]], forced: Mapping[int, frozenset[int]]) -> None:
         """Verdicts of classes, by queue."""
@@ -122,11 +147,10 @@ class Explainer:
 
     def _lend_claims(self) -> None:
         """What is kept for others is free in the books, and is told so: until the end of the cycle."""
-        kept = list(self._claims.all_taken())
-        if kept:
+        if self._promised or next(self._claims.all_taken(), None) is not None:
             shape_ids = self._world.backlog.queues_of
             self._kept_from = frozenset(each for each in shape_ids if self._fitter.would_miss(each))
-            self._world.capacity.lend(kept)
+            self._promised.lend()
 
     def _changed_classes(self) -> dict[int, set[int]]:
         """By queue, those whose shape is told something else than in the last cycle."""
@@ -186,7 +210,8 @@ class Explainer:
         counts = self._world.memory.gates.of(queue_id).counts
         named = {each for each, count in counts.items() if count}
         for shape_id in forced:
-            named.update(self._lacking_models(queue_id, shape_id))
+            if not self._shapes[shape_id]:
+                named.update(self._lacking_models(queue_id, shape_id))
         return frozenset(named)
 
     def _class_verdict(self, queue: Queue | None, shape_id: int, *, is_forced: bool) -> Verdict:
@@ -195,20 +220,18 @@ class Explainer:
         world, class_id = self._world, (queue.id, shape_id)
         never = self._never(class_id, queue)
         exceeded = world.memory.gates.of(queue.id).exceeded[shape_id]
-        if is_forced:
-            exceeded = self._lacking_models(queue.id, shape_id)
         shape = self._shapes[shape_id]
-        is_kept = is_forced and class_id in self._kept_quota
-        known = world.memory.classes.get(class_id)
-        if known is not None and not is_kept and known.shape is shape and known.exceeded == exceeded:
-            return known.merged
+        if is_forced and not shape:
+            exceeded = self._lacking_models(queue.id, shape_id)
         query = self._fitter.query(shape_id)
-        if is_kept and not exceeded:
-            kept = quota_kept(world, queue, query, self._kept_quota[class_id])
-            return (*self._merge(queue, query, never=never, exceeded=exceeded, shape=shape), kept)
-        merged = self._merge(queue, query, never=never, exceeded=exceeded, shape=shape)
-        world.memory.classes[class_id] = ClassMemo(shape, exceeded, merged)
-        return merged
+        kept = tuple(self._promised.blockers(queue, shape_id, query, exceeded=exceeded))
+        if is_forced and class_id in self._kept_quota and not exceeded:
+            kept = (*kept, quota_kept(world, queue, query, self._kept_quota[class_id]))
+        known = world.memory.classes.get(class_id)
+        if known is None or known.shape is not shape or known.exceeded != exceeded:
+            merged = self._merge(queue, query, never=never, exceeded=exceeded, shape=shape)
+            known = world.memory.classes[class_id] = ClassMemo(shape, exceeded, merged)
+        return _ranked((*known.merged, *kept)) if kept else known.merged
 
     def _merge(
         self,
@@ -229,7 +252,21 @@ class Explainer:
             # What is free today says nothing to a group that does not even fit on idle nodes.
             told = {blocker.code for blocker in never}
             found.extend(blocker for blocker in shape if blocker.code not in told)
-        return tuple(sorted(found, key=lambda blocker: rank(blocker.code)))
+        return _ranked(found)
+
+    def _left_of(self, class_id: ClassId, stopped: Stopped) -> Stopped | None:
+        """Behind members of the class that have started; None if there is enough for one more."""
+        left = stopped.left - sum(
+            each.usage.get(stopped.resource, 0)
+            for each in self._fitter.admissions[stopped.seen :]
+            if each.queue_id == class_id[0] and each.shape_id == whole_id(class_id[1])
+        )
+        is_short = left < self._fitter.query(class_id[1]).most[stopped.resource]
+        return stopped._replace(left=max(0, left)) if is_short else None
+
+    def _is_kept_from(self, shape_id: int) -> bool:
+        """Whether it has a place, which is kept for others."""
+        return {blocker.code for blocker in self._shapes[shape_id]} == {Code.HELD_FOR_CLAIM}
 
     def _never(self, class_id: ClassId, queue: Queue) -> Verdict:
         known = self._world.memory.never.get(class_id)
@@ -270,7 +307,10 @@ class Explainer:
             return _NO_NODES
         if not self._fitter.would_miss(shape_id, is_lent=True):
             is_kept_from = shape_id in self._kept_from
-            return explain_kept(self._world, query, self._claims) if is_kept_from else ()
+            if not is_kept_from:
+                return ()
+            taken = {**self._claims.taken, **self._promised.taken}
+            return explain_kept(self._world, query, self._claims, taken=taken)
         found = explain_missing(query) or explain_shortages(query, numbers)
         if found:
             return found
@@ -282,6 +322,10 @@ class Explainer:
         caps = self._quota.caps(queue_id, query)
         lacking = [model for model in query.models if query.most[model] > caps.get(model, MAX_QUOTA)]
         return self._quota.bounds(queue_id, lacking)
+
+
+def _ranked(blockers: Iterable[Blocker]) -> Verdict:
+    return tuple(sorted(blockers, key=lambda blocker: rank(blocker.code)))
 
 
 def _by_queue(classes: Iterable[ClassId]) -> dict[int, frozenset[int]]:

@@ -20,6 +20,7 @@ from service.admission.packing import pack
 from service.admission.placement import place_gang
 from service.admission.plan import Blocker, Resize
 from service.admission.policy import Policy
+from service.admission.promised import Promised
 from service.admission.query import NO_MODEL, RoleQuery, compile_query
 from service.admission.quota import QuotaBook
 from service.admission.quota_blockers import cohort_numbers, quota_blocker, quota_numbers
@@ -49,15 +50,25 @@ class Grower:
     """Grows units of one cycle, after everybody who waits was fitted."""
 
     def __init__(
-        self, world: World, now: datetime, *, policy: Policy, fitter: Fitter, quota: QuotaBook
+        self,
+        world: World,
+        now: datetime,
+        *,
+        policy: Policy,
+        fitter: Fitter,
+        quota: QuotaBook,
+        promised: Promised,
     ) -> None:
         self._world = world
         self._now = now
         self._interval = timedelta(seconds=policy.resize_interval_seconds)
         self._fitter = fitter
         self._quota = quota
+        self._promised = promised
         self._awaited = Awaited()
         self._growth = Growth()
+        #: Units that got no more members of a role.
+        self._closed: list[tuple[RunningUnit, int]] = []
 
     def grow(
         self, *, without: Collection[int], leaving: Collection[int] = (), awaited: Collection[int] = ()
@@ -74,6 +85,10 @@ class Grower:
                 self._growth.blocked[unit.id] = _TURN
             else:
                 self._grow(unit)
+        if self._closed:
+            with self._promised.told():
+                for unit, role in self._closed:
+                    self._growth.blocked[unit.id] = self._blockers(unit, role=role)
         return self._growth
 
     def _may_grow(self, unit: RunningUnit, leaving: Collection[int]) -> bool:
@@ -103,7 +118,7 @@ class Grower:
         if added:
             self._resize(unit, added=added, more=seats.usage())
         if closed:
-            self._growth.blocked[unit.id] = self._blockers(unit, shape, role=closed[0])
+            self._closed.append((unit, closed[0]))
 
     def _resize(self, unit: RunningUnit, *, added: tuple[Place, ...], more: dict[str, int]) -> None:
         for taken in taken_by(added, self._world.shapes[unit.shape_id]):
@@ -123,8 +138,9 @@ class Grower:
             )
         )
 
-    def _blockers(self, unit: RunningUnit, shape: Shape, *, role: int) -> tuple[Blocker, ...]:
+    def _blockers(self, unit: RunningUnit, *, role: int) -> tuple[Blocker, ...]:
         """What keeps it from one more member of the role: what would keep a group of one like it."""
+        shape = self._world.shapes[unit.shape_id]
         capacity, queue = self._world.capacity, self._world.configuration.queues[unit.queue_id]
         one = replace(shape, roles=(replace(shape.roles[role], count=1, min_count=1),), sizing=None)
         query = compile_query(capacity, one)

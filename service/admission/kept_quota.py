@@ -26,11 +26,13 @@ from service.domain.shape import RoleShape
 
 
 class Stopped(NamedTuple):
-    """What kept a row from its start: so much is `left` of the resource beside what the claimant needs."""
+    """What kept a row from its start: so much is `left` of the resource beside what the claimant needs, when
+    `seen` admissions had been made in the cycle."""
 
     claim: Claim
     resource: str
     left: int
+    seen: int
 
 
 class KeptQuota:
@@ -83,7 +85,7 @@ class KeptQuota:
 
     def _rooms(self, row: PendingUnit, want: int, claims: tuple[Claim, ...]) -> dict[str, int]:
         rooms: dict[str, int] = {}
-        for _, resource, left in self._binding(row, want, claims):
+        for _, resource, left, _ in self._binding(row, want, claims):
             rooms[resource] = min(left, rooms.get(resource, left))
         return rooms
 
@@ -97,7 +99,7 @@ class KeptQuota:
             if need > bound.slack:
                 left = self._quota.left(row.queue_id, bound)
                 if left is not None and left < need:
-                    yield Stopped(bound.claim, bound.resource, left)
+                    yield Stopped(bound.claim, bound.resource, left, len(self._fitter.admissions))
 
     def _is_stopped(self, row: PendingUnit, rooms: Mapping[str, int]) -> bool:
         """Whether not all of it may start. Of a range that may choose among models: whether nothing may."""

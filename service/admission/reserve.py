@@ -88,7 +88,7 @@ class Reserver:
         is_due = claim.due_at is None or claim.due_at <= self._now
         if is_due and claim.cause is not ClaimCause.PREEMPTION and not self._readiness.may_start(row):
             # Its date has come, and it lacks something else: what is kept for it would only lie idle.
-            self._claims.end(claim.unit_id)
+            self._claims.give_up(claim.unit_id)
             self._heads.count(claim, -1)
             return
         is_later = claim.due_at is not None and (dated.due_at is None or dated.due_at > claim.due_at)
@@ -198,6 +198,7 @@ class Reserver:
         if before is not None:
             self._heads.count(before, -1)
         self._claims.make(preemption.claim)
+        self._fitter.has_kept = True
         self._fitter.limits.charge(row, preemption.usage)
         self._go_before(behind, preemption.claim)
         return True

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from service.admission.eligibility import is_open
 from service.admission.fallback import awaited_by, shape_at
+from service.admission.held_for import told_to
 from service.admission.world import Configuration, PendingUnit, Queue, RunningUnit
 from service.domain.dependency import When
 from service.domain.group import GroupSpec
@@ -25,7 +26,6 @@ from service.operations.tell_reasons import (
     reason_of_stopped,
     reasons_of_after,
     reasons_of_preemption,
-    told_to_group,
 )
 from service.store.own_limit_reads import OwnLimitFacts
 
@@ -57,7 +57,7 @@ def reasons_to_wait(
         *_reasons_of_limits(checked, foreseen, configuration=configuration, now=now),
     ]
     codes = {reason.code for reason in own}
-    planned = [reason for reason in _planned_reasons(checked, foreseen) if reason.code not in codes]
+    planned = [reason for reason in _planned_reasons(checked, foreseen, now=now) if reason.code not in codes]
     reasons = sorted((*own, *planned), key=lambda reason: rank(reason.code))
     if not reasons:
         reasons = [Reason(code=Code.PENDING_EVALUATION, message=message(Code.PENDING_EVALUATION))]
@@ -75,11 +75,14 @@ def _reasons_of_its_own(checked: Checked, queue: Queue, *, now: datetime) -> Ite
         yield reason_of_not_before(at)
 
 
-def _planned_reasons(checked: Checked, foreseen: Foreseen) -> Iterator[Reason]:
-    has_time_limit = checked.row.time_limit_seconds is not None
+def _planned_reasons(checked: Checked, foreseen: Foreseen, *, now: datetime) -> Iterator[Reason]:
+    row, ends_at = checked.row, None
+    if row.time_limit_seconds is not None:
+        ends_at = now + timedelta(seconds=row.time_limit_seconds + row.grace_seconds)
     for blocker in foreseen.blockers:
-        told = told_to_group(blocker, public_id=checked.row.public_id, has_time_limit=has_time_limit)
-        yield reason_of(told, foreseen.numbers)
+        told = told_to(blocker, public_id=row.public_id, ends_at=ends_at)
+        if told is not None:
+            yield reason_of(told, foreseen.numbers)
 
 
 def _reasons_of_limits(

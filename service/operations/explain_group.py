@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from uuid import UUID
 
 from redis import Redis
 from sqlalchemy import Connection, Engine
 
+from service.admission.held_for import told_to
 from service.admission.pauses import Clock
 from service.domain.dependency import When
 from service.domain.principal import Principal
@@ -30,7 +31,6 @@ from service.operations.tell_reasons import (
     reasons_of_after,
     reasons_of_preemption,
     tell_to,
-    told_to_group,
 )
 from service.store.claim_reads import find_claim
 from service.store.group_lists import count_waiting_before
@@ -215,12 +215,16 @@ def _published_reasons(
         return
     blockers = zip(published.verdicts[verdict], published.since[verdict], strict=True)
     for blocker, since in blockers:
-        told = told_to_group(
-            blocker,
-            public_id=str(group.public_id),
-            has_time_limit=group.time_limit_seconds is not None,
-        )
-        yield reason_of(told, numbers, since=max(since, group.submitted_at), cycle=published.cycle)
+        told = told_to(blocker, public_id=str(group.public_id), ends_at=_ends_at(group, published.at))
+        if told is not None:
+            yield reason_of(told, numbers, since=max(since, group.submitted_at), cycle=published.cycle)
+
+
+def _ends_at(group: GroupRow, admitted_at: datetime) -> datetime | None:
+    """When it would surely be gone; None: never."""
+    if group.time_limit_seconds is None:
+        return None
+    return admitted_at + timedelta(seconds=group.time_limit_seconds + group.grace_seconds)
 
 
 def _published(redis: Redis, group: GroupRow) -> PublishedQueue | None:

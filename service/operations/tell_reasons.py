@@ -60,18 +60,6 @@ def reason_of(
     )
 
 
-def told_to_group(blocker: Blocker, *, public_id: str, has_time_limit: bool) -> Blocker:
-    """What is kept for others, as one of those who wait is told: its own claim is in nobody's way, and
-    without a time limit it counts as never ending."""
-    if blocker.code is not Code.HELD_FOR_CLAIM:
-        return blocker
-    holders = tuple(holder for holder in blocker.holders if holder != public_id)
-    scope = dict(blocker.scope)
-    if not has_time_limit:
-        scope["time_limit"] = "none"
-    return replace(blocker, holders=holders, scope=scope)
-
-
 def reason_of_stopped(queue: str) -> Reason:
     code, scope = Code.QUEUE_STOPPED, {"queue": queue}
     return Reason(code=code, message=message(code, scope=scope), scope=scope)
