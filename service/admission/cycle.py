@@ -115,7 +115,8 @@ def _plan(world: World, now: datetime, *, policy: Policy, without: Collection[in
     )
     # 5. Grow: running groups get what nobody who waits could use.
     promised = Promised(world, quota, claims)
-    growth = Grower(world, now, policy=policy, fitter=fitter, quota=quota, promised=promised).grow(
+    grower = Grower(world, now, policy=policy, fitter=fitter, quota=quota, promised=promised, kept=kept)
+    growth = grower.grow(
         without={*without, *outcome.finished}, leaving=preemptor.giving_way, awaited=preemptor.awaited
     )
     # 6. Explain: everyone who was left out.

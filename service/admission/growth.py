@@ -7,7 +7,7 @@ size.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
@@ -16,6 +16,8 @@ from service.admission.eligibility import is_open
 from service.admission.findings import explain_scattered, explain_shortages
 from service.admission.fit import Fitter
 from service.admission.holds import taken_by
+from service.admission.kept_from import kept_numbers, quota_kept
+from service.admission.kept_quota import KeptQuota, Stopped, rooms_of
 from service.admission.packing import pack
 from service.admission.placement import place_gang
 from service.admission.plan import Blocker, Resize
@@ -58,6 +60,7 @@ class Grower:
         fitter: Fitter,
         quota: QuotaBook,
         promised: Promised,
+        kept: KeptQuota,
     ) -> None:
         self._world = world
         self._now = now
@@ -65,10 +68,11 @@ class Grower:
         self._fitter = fitter
         self._quota = quota
         self._promised = promised
+        self._kept = kept
         self._awaited = Awaited()
         self._growth = Growth()
-        #: Units that got no more members of a role.
-        self._closed: list[tuple[RunningUnit, int]] = []
+        #: Units that got no more members of a role, and what claims left to them.
+        self._closed: list[tuple[RunningUnit, int, tuple[Stopped, ...]]] = []
 
     def grow(
         self, *, without: Collection[int], leaving: Collection[int] = (), awaited: Collection[int] = ()
@@ -87,8 +91,8 @@ class Grower:
                 self._grow(unit)
         if self._closed:
             with self._promised.told():
-                for unit, role in self._closed:
-                    self._growth.blocked[unit.id] = self._blockers(unit, role=role)
+                for unit, role, kept in self._closed:
+                    self._growth.blocked[unit.id] = self._blockers(unit, role=role, kept=kept)
         return self._growth
 
     def _may_grow(self, unit: RunningUnit, leaving: Collection[int]) -> bool:
@@ -106,6 +110,8 @@ class Grower:
             return
         shape = self._world.shapes[unit.shape_id]
         limits = self._fitter.limits.rooms(unit)
+        for resource, left in rooms_of(self._kept.left_to_grow(unit)).items():
+            limits[resource] = min(left, limits.get(resource, left))
         seats = _Seats(self._world, unit, quota=self._quota, awaited=self._awaited, limits=limits)
         counts = counts_of(shape, unit.places)
         closed: list[int] = []
@@ -118,7 +124,7 @@ class Grower:
         if added:
             self._resize(unit, added=added, more=seats.usage())
         if closed:
-            self._closed.append((unit, closed[0]))
+            self._closed.append((unit, closed[0], self._kept.left_to_grow(unit)))
 
     def _resize(self, unit: RunningUnit, *, added: tuple[Place, ...], more: dict[str, int]) -> None:
         for taken in taken_by(added, self._world.shapes[unit.shape_id]):
@@ -138,7 +144,7 @@ class Grower:
             )
         )
 
-    def _blockers(self, unit: RunningUnit, *, role: int) -> tuple[Blocker, ...]:
+    def _blockers(self, unit: RunningUnit, *, role: int, kept: Iterable[Stopped]) -> tuple[Blocker, ...]:
         """What keeps it from one more member of the role: what would keep a group of one like it."""
         shape = self._world.shapes[unit.shape_id]
         capacity, queue = self._world.capacity, self._world.configuration.queues[unit.queue_id]
@@ -149,6 +155,10 @@ class Grower:
             self._growth.numbers.update(quota_numbers(self._quota, queue.id, bounds))
             self._growth.numbers.update(cohort_numbers(self._quota.tree, bounds))
             return tuple(quota_blocker(self._world.configuration, queue, query, each) for each in bounds)
+        for stopped in kept:
+            if query.most.get(stopped.resource, 0) > stopped.left:
+                self._growth.numbers.update(kept_numbers(queue.id, stopped))
+                return (quota_kept(self._world, queue, query, stopped),)
         if place_gang(capacity, query, caps={}) is not None:
             return _TURN
         short = explain_shortages(query, self._growth.numbers)
@@ -167,7 +177,7 @@ class _Seats:
         awaited: Awaited,
         limits: Mapping[str, int],
     ) -> None:
-        """`limits`: how much more its owner and its group may hold."""
+        """`limits`: how much more its owner and its group may hold, and what is not kept for others."""
         query = world.capacity.query(unit.shape_id, world.shapes[unit.shape_id])
         short = awaited.quota.get(unit.queue_id, frozenset())
         caps = {**quota.caps(unit.queue_id, query), **dict.fromkeys(short - {CPUS, MEMORY}, 0)}

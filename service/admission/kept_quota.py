@@ -3,7 +3,7 @@ no more than the claimant leaves."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
@@ -19,7 +19,7 @@ from service.admission.query import NO_MODEL
 from service.admission.quota_at_date import QuotaAtDate
 from service.admission.quota_nodes import QuotaNode
 from service.admission.resident import World
-from service.admission.world import PendingUnit
+from service.admission.world import PendingUnit, RunningUnit
 from service.domain.claim import Claim, ClaimCause
 from service.domain.resources import CPUS, MEMORY
 from service.domain.shape import RoleShape
@@ -61,7 +61,7 @@ class KeptQuota:
     def rooms(self, row: PendingUnit, want: int = 1) -> dict[str, int]:
         """How much the row may take of each resource that is kept from it, if it wants so many units."""
         claims = self._claims_before(row)
-        return self._rooms(row, want, claims) if claims else {}
+        return rooms_of(self._binding(row, want, claims)) if claims else {}
 
     def keep(self, row: PendingUnit, want: int) -> dict[str, int]:
         """The same for a row that is to start now. Notes whom it stops."""
@@ -83,13 +83,14 @@ class KeptQuota:
         stopped = self.stopped.get((row.queue_id, row.shape_id))
         return stopped is not None and not self._is_before(stopped.claim, row)
 
-    def _rooms(self, row: PendingUnit, want: int, claims: tuple[Claim, ...]) -> dict[str, int]:
-        rooms: dict[str, int] = {}
-        for _, resource, left, _ in self._binding(row, want, claims):
-            rooms[resource] = min(left, rooms.get(resource, left))
-        return rooms
+    def left_to_grow(self, unit: RunningUnit) -> tuple[Stopped, ...]:
+        """What claims that are due before the unit ends leave to its growth."""
+        claims = tuple(claim for claim in self._in_tree_of(unit.queue_id) if not _is_gone_by(unit, claim))
+        return tuple(self._binding(unit, 1, claims)) if claims else ()
 
-    def _binding(self, row: PendingUnit, want: int, claims: tuple[Claim, ...]) -> Iterator[Stopped]:
+    def _binding(
+        self, row: PendingUnit | RunningUnit, want: int, claims: tuple[Claim, ...]
+    ) -> Iterator[Stopped]:
         """Where the row could take more than is left."""
         most, bounds = self._most(row, want), self._quota.bounds(self._quota.root(row.queue_id), claims)
         if all(most.get(resource, 0) <= slack for resource, slack in bounds.slacks.items()):
@@ -130,7 +131,7 @@ class KeptQuota:
         claims = self._before_kinds.get(key)
         if claims is None:
             claims = self._before_kinds[key] = self._claims_before(replace(row, id=0, **kind._asdict()))
-        rooms = self._rooms(row, 1, claims) if claims else {}
+        rooms = rooms_of(self._binding(row, 1, claims)) if claims else {}
         return bool(rooms) and bool(exceeded(self._fitter.query(row.shape_id), rooms))
 
     def _one_of(self, class_id: ClassId) -> PendingUnit:
@@ -175,7 +176,7 @@ class KeptQuota:
         return not is_older and not may_preempt(claimant, row, queue)
 
     # ------------------------------------------------------------------ what rows need
-    def _most(self, row: PendingUnit, want: int) -> dict[str, int]:
+    def _most(self, row: PendingUnit | RunningUnit, want: int) -> dict[str, int]:
         """The most of each resource that the row could come to hold, whichever models it takes."""
         most: dict[str, int] = {}
         for role, each in zip(self._fitter.query(row.shape_id).roles, self._roles(row), strict=True):
@@ -186,9 +187,21 @@ class KeptQuota:
             most[MEMORY] = most.get(MEMORY, 0) + count * each.requests.memory_mib
         return most
 
-    def _roles(self, row: PendingUnit) -> Sequence[RoleShape]:
+    def _roles(self, row: PendingUnit | RunningUnit) -> Sequence[RoleShape]:
         shape = self._world.shapes[row.shape_id]
         return [shape.roles[role.position] for role in self._fitter.query(row.shape_id).roles]
+
+
+def rooms_of(stopped: Iterable[Stopped]) -> dict[str, int]:
+    """How much is left of each resource beside what all of these need."""
+    rooms: dict[str, int] = {}
+    for each in stopped:
+        rooms[each.resource] = min(each.left, rooms.get(each.resource, each.left))
+    return rooms
+
+
+def _is_gone_by(unit: RunningUnit, claim: Claim) -> bool:
+    return unit.frees_at is not None and claim.due_at is not None and unit.frees_at <= claim.due_at
 
 
 def _by_date(claim: Claim) -> tuple[bool, float, datetime, int]:

@@ -70,6 +70,14 @@ class HaltedMemo(NamedTuple):
     halted: Halted
 
 
+class GuardSearch(NamedTuple):
+    """Of a shape, beside all claims but those of these units, which come behind; `avoided`: nodes."""
+
+    shape_id: int
+    avoided: frozenset[int]
+    behind: tuple[int, ...]
+
+
 class Memory:
     """Equal verdicts are one object from cycle to cycle, so that comparing them costs nothing."""
 
@@ -92,6 +100,8 @@ class Memory:
         self.least_needs: dict[int, tuple[int, Mapping[str, int]]] = {}
         #: Classes of which no claim can be dated, and on what that rests.
         self.undated: dict[ClassId, tuple[int, int]] = {}
+        #: Searches for guards that found nothing, and how often claims had changed then.
+        self.vain: tuple[int, set[GuardSearch]] = -1, set()
         #: Queues of which no class's verdict is sure, whatever is told of its shape and of quota.
         self.unsure: set[int] = set()
         #: What cohorts have left, as far as it was named.

@@ -13,6 +13,7 @@ from service.admission.books import Books
 from service.admission.dating import LATE, Dated, Search
 from service.admission.giving_way import GivingWay
 from service.admission.guard import find_expired
+from service.admission.guard_turns import GuardTurns
 from service.admission.head_claims import HeadClaims
 from service.admission.openings import Openings
 from service.admission.policy import Policy
@@ -23,9 +24,6 @@ from service.admission.undated import Undated
 from service.admission.world import PendingUnit
 from service.domain.claim import Claim, ClaimCause
 from service.domain.node import Place
-
-#: For so many of those whose guard has run out places are sought in one cycle.
-_GUARDED = 64
 
 
 class Reserver:
@@ -53,7 +51,7 @@ class Reserver:
             world, claims=claims, precedence=books.precedence, depth=policy.reserve_depth
         )
         self._readiness = Readiness(world, now, fitter=fitter, kept=books.kept)
-        self._undated = Undated(world, fitter=fitter)
+        self._undated = Undated(world, fitter=fitter, claims=claims)
         self._giving_way = GivingWay(
             now, policy=policy, fitter=fitter, claims=claims, heads=self._heads, preemptor=preemptor
         )
@@ -119,7 +117,7 @@ class Reserver:
     # ------------------------------------------------------------------ claims that are made
     def guard(self) -> None:
         """For those whose guard has run out, before anybody is considered: what is free next is theirs."""
-        searches = 0
+        waiting: list[PendingUnit] = []
         for row in find_expired(
             self._world,
             self._now,
@@ -130,27 +128,30 @@ class Reserver:
             claim = self._claims.find(row.id)
             if claim is not None:
                 self._guard_claim(claim)
-                continue
-            if row.shape_id not in self._fitter.misses or not self._readiness.lacks_places_alone(row):
-                continue
-            searches += 1
-            if searches <= _GUARDED:
-                self._keep_for_guard(row)
+            elif row.shape_id in self._fitter.misses and self._readiness.lacks_places_alone(row):
+                waiting.append(row)
+        turns = GuardTurns(self._world, self._now, claims=self._claims, fitter=self._fitter)
+        for row in turns.of(waiting):
+            # Quota may be kept for those before it by now.
+            if self._readiness.lacks_places_alone(row):
+                self._keep_for_guard(row, turns)
 
-    def _keep_for_guard(self, row: PendingUnit) -> None:
+    def _keep_for_guard(self, row: PendingUnit, turns: GuardTurns) -> None:
         """Beside what is kept for others; if there is no such set, heads that come behind it give theirs up:
         else one after the other would, each with a date, and it would wait for ever."""
         behind = [claim for claim in self._claims if self._is_behind(row, claim)]
+        if turns.is_vain(row, behind):
+            return
         found = self._search(row, is_endless=True)
         if found is None and behind:
             found = self._search(row, is_endless=True, behind=behind)
-        if found is not None:
-            places, due_at = found
-            claim = Claim(
-                unit_id=row.id, cause=ClaimCause.GUARD, made_at=self._now, due_at=due_at, places=places
-            )
-            self._make(claim)
-            self._go_before(behind, claim)
+        if found is None:
+            turns.note_vain(row, behind)
+            return
+        places, due_at = found
+        claim = Claim(unit_id=row.id, cause=ClaimCause.GUARD, made_at=self._now, due_at=due_at, places=places)
+        self._make(claim)
+        self._go_before(behind, claim)
 
     def _guard_claim(self, claim: Claim) -> None:
         """From now on only who comes before it in its queue goes before it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
@@ -119,8 +119,10 @@ class World(Booked):
             )
         self._settle_claims()
 
-    def keep_claims(self, made: Iterable[Claim], *, ended: Iterable[int]) -> None:
+    def keep_claims(self, made: Collection[Claim], *, ended: Collection[int]) -> None:
         """Apply what the leader has committed of claims."""
+        if not made and not ended:
+            return
         for unit_id in ended:
             self.claims.pop(unit_id, None)
         self.claims.update({claim.unit_id: claim for claim in made})

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from service.admission.backlog import ClassId
+from service.admission.claims import ClaimBook
 from service.admission.fit import Fitter
 from service.admission.resident import World
 from service.admission.world import PendingUnit
@@ -12,9 +13,10 @@ class Undated:
     """They are not asked again before somebody without a bound has ended, or claims have changed. `found`:
     those of this cycle."""
 
-    def __init__(self, world: World, *, fitter: Fitter) -> None:
+    def __init__(self, world: World, *, fitter: Fitter, claims: ClaimBook) -> None:
         self._world = world
         self._fitter = fitter
+        self._claims = claims
         self.found: set[ClassId] = set()
 
     def is_known(self, class_id: ClassId) -> bool:
@@ -24,8 +26,11 @@ class Undated:
     def note(self, row: PendingUnit) -> None:
         class_id, query = (row.queue_id, row.shape_id), self._fitter.query(row.shape_id)
         self.found.add(class_id)
+        # What this cycle takes and claims may never be: only what is true without it is kept.
+        if self._claims.changes or self._world.capacity.is_in_use:
+            return
         caps = self._fitter.caps_of(row) or {}
-        if not self._world.capacity.is_in_use and all(cap >= query.total.gpus for cap in caps.values()):
+        if all(cap >= query.total.gpus for cap in caps.values()):
             self._world.memory.undated[class_id] = self._stamp()
 
     def _stamp(self) -> tuple[int, int]:

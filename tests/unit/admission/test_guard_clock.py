@@ -245,6 +245,38 @@ def test_guards_are_served_in_the_order_in_which_their_clocks_ran_out() -> None:
     assert first.made_at == after(30 + 960)
 
 
+def test_many_guards_without_places_hide_nobody_behind_them() -> None:
+    """All but one of them want the node that is kept for the first; no two have the same shape."""
+    made = full(queue(1))
+    on = [gang(group, role(gpus=4, memory_gib=group, labels={"host": "n1"})) for group in range(1, 66)]
+    made.submit(*on, gang(66, role(gpus=4, labels={"host": "n2"})))
+    made.submit(*(gang(group, role(gpus=4, memory_gib=group, labels={"host": "n1"})) for group in (67, 68)))
+    cycle(made, 0)
+    seconds = next(each for each in range(961, 971) if 66 in guarded(made, each))
+    assert guarded(made, seconds + 1) == {1, 66}
+
+
+def test_equals_in_shape_are_answered_by_one_search() -> None:
+    made = full(*(queue(number) for number in range(1, 71)))
+    made.submit(
+        *(gang(number, role(gpus=4, labels={"host": "n1"}), queue_id=number) for number in range(1, 70))
+    )
+    made.submit(gang(70, role(gpus=4, labels={"host": "n2"}), queue_id=70))
+    cycle(made, 0)
+    assert guarded(made, 961) == {1, 70}
+
+
+def test_what_was_sought_in_vain_is_sought_again_when_a_claim_has_ended() -> None:
+    made = full(queue(1))
+    made.submit(*(gang(group, role(gpus=group, labels={"host": "n1"})) for group in (4, 3)))
+    cycle(made, 0)
+    for seconds in (961, 962, 963):
+        assert guarded(made, seconds) == {3}
+    made.world.apply(Changes(gone=frozenset({unit_id(3, 0)})))
+    cycle(made, 964)
+    assert guarded(made, 965) == {4}
+
+
 def test_who_starts_at_once_leaves_no_pause() -> None:
     """What it takes may be the last of the quota: nobody waits for it."""
     made = site([node(1, gpus=8)], [queue(1, nominal={"mx": 4}, user_limit={"mx": 4})])

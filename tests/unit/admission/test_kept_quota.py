@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,6 +17,7 @@ from service.admission.quota_tree import QuotaTree
 from service.admission.world import Configuration, Queue
 from service.domain.claim import ClaimCause
 from service.domain.reasons import Code
+from service.domain.shape import Sizing
 from service.domain.unit import unit_id
 from tests.builders import Group, Site, after, cohort, gang, independent, node, queue, role, site
 from tests.unit.admission.strategies import configurations
@@ -92,6 +94,31 @@ def test_quota_that_is_given_back_by_the_date_counts_as_free() -> None:
     assert made.world.claims[unit_id(2, 0)].cause is ClaimCause.HEAD
     made.end(1)
     assert cycle(made, 1000) == [2]
+
+
+@pytest.mark.parametrize(("limit", "members"), [(None, 4), (2000, 4), (500, 6)])
+def test_a_group_grows_into_what_the_claimant_leaves(limit: int | None, members: int) -> None:
+    made = site([node(1, gpus=4), node(2, gpus=8)], [queue(1, nominal={"mx": 8}), queue(9)])
+    elastic = gang(1, role(6, least=2, labels={"host": "n2"}), sizing=Sizing.WHILE_RUNNING)
+    made.submit(on(90, 1, limit=1000, queue_id=9), on(91, 2, gpus=5, queue_id=9))
+    made.cycle(0)
+    made.submit(Group(replace(elastic.row, time_limit_seconds=limit), elastic.shape))
+    made.cycle(0)
+    made.settle(1)
+    assert made.size(1) == (3,)
+    made.submit(on(2, 1, at=1))
+    made.cycle(1)
+    made.end(91)
+    plan = made.cycle(2)
+    assert made.world.claims[unit_id(2, 0)].due_at == after(1000)
+    assert made.size(1) == (members,)
+    assert bool(plan.queues[1].growing) == (members < 6)
+    if members < 6:
+        ((_, number),) = plan.queues[1].growing
+        (told,) = plan.queues[1].verdicts[number]
+        assert (told.code, told.holders, told.need) == (Code.HELD_FOR_CLAIM, ("g2",), 1)
+        assert told.have_key is not None
+        assert plan.numbers[told.have_key] == 0
 
 
 def test_who_goes_first_by_priority_takes_it() -> None:
