@@ -114,8 +114,8 @@ def judge_policy(conn: psycopg.Connection, label: str) -> None:
         seconds=_CYCLE_SECONDS,
     )
     wait_for(lambda: True if _is_charged(conn) else None, "all is charged", seconds=_CHARGE_SECONDS)
-    assert conn.execute(_USAGE).fetchall() == []
-    assert conn.execute(_TOLD).fetchall() == []
+    for wrong in (conn.execute(_USAGE).fetchall(), conn.execute(_TOLD).fetchall()):
+        assert not wrong, wrong
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,3 +90,25 @@ def what_it_gave_up_is_free_in_the_books(strike: SceneStrike) -> None:
     elastic.submit_claimant()
     elastic.wait_resizing(8)
     arm_while_still(strike, "worker", lambda: elastic.wait_size(4))
+
+
+@MOMENTS.passes("dispatcher.generations-closed", "dispatcher.pass-recorded", "worker.places-released")
+def it_is_cancelled_in_the_middle_of_shrinking(strike: SceneStrike) -> None:
+    """It is charged once, for all that it held until it was gone."""
+    elastic = sizes.begin(strike, lambda elastic: elastic.wait_beside("Succeeded"))
+    arm_behind(
+        strike,
+        "worker.committed",
+        elastic.submit_claimant,
+        lambda: elastic.wait_resizing(8),
+        elastic.cancel,
+    )
+
+
+@MOMENTS.passes("ticker.usage-written", "ticker.usage-charged")
+def it_has_grown_and_ended_and_is_charged(strike: SceneStrike) -> None:
+    """Once, for what it held before and after."""
+    elastic = sizes.begin(strike, lambda elastic: elastic.wait_beside("Cancelled"), beside=4)
+    elastic.cancel_beside()
+    elastic.wait_size(8)
+    arm_while_still(strike, "ticker", elastic.cancel, elastic.wait_cancelled)

@@ -42,6 +42,9 @@ class Elastic:
     def cancel_beside(self) -> None:
         insist(lambda: self.scene.client.cancel(self.beside))
 
+    def cancel(self) -> None:
+        insist(lambda: self.scene.client.cancel(self.group))
+
     def wait_size(self, size: int) -> None:
         """Until it holds so many and nothing more is to come."""
         self._wait((size, False))
@@ -49,6 +52,9 @@ class Elastic:
     def wait_resizing(self, size: int) -> None:
         """Until a resize is under way, and so many places are held."""
         self._wait((size, True))
+
+    def wait_cancelled(self) -> None:
+        wait_status(self.scene.client, self.group, "Cancelled")
 
     def wait_beside(self, status: str) -> None:
         wait_status(self.scene.client, self.beside, status)
@@ -96,5 +102,5 @@ def begin(strike: Strike[Scene], come_of_it: Callable[[Elastic], object], *, bes
     elastic.group = scene.run(body, "Cancelled")
     elastic.wait_size(8 - beside)
     strike.afterwards.append(lambda: come_of_it(elastic))
-    strike.afterwards.append(lambda: insist(lambda: scene.client.cancel(elastic.group)))
+    strike.afterwards.append(elastic.cancel)
     return elastic
