@@ -59,6 +59,8 @@ class Candidates:
         self._surpluses: dict[int, tuple[Candidate, ...]] = {}
         self._spared: dict[int, frozenset[int]] = {}
         self._lowest: dict[int, float] = {}
+        #: By queue and priority of a row, whether it might take something of anybody.
+        self._is_any: dict[tuple[int, int], bool] = {}
         self._by_root = world.quota.borrowers()
         self._held: dict[tuple[int, float], Source] = {}
 
@@ -136,10 +138,15 @@ class Candidates:
 
     def may_have(self, row: PendingUnit) -> bool:
         """False if it is plain that nobody has to give way to the row."""
-        queue = self._world.configuration.queues.get(row.queue_id)
-        if queue is None or row.has_never_run:
+        if row.has_never_run:
             return False
-        return next(self._sources(queue, row.priority), None) is not None
+        key = row.queue_id, row.priority
+        if key not in self._is_any:
+            queue = self._world.configuration.queues.get(row.queue_id)
+            self._is_any[key] = (
+                queue is not None and next(self._sources(queue, row.priority), None) is not None
+            )
+        return self._is_any[key]
 
     def sources(self, row: PendingUnit) -> list[Source]:
         """What those hold together of whom the row might take something."""

@@ -7,6 +7,7 @@ and the World is left as it was.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Set
+from typing import NamedTuple
 
 from service.admission.binding import Binding, find_binding
 from service.admission.differences import NodeChanges
@@ -23,6 +24,13 @@ from service.domain.shape import Shape
 
 #: Fields above this number are forgotten between cycles and made again when they are asked for.
 MAX_FIELDS = 2000
+
+
+class Mark(NamedTuple):
+    """Stands for what a cycle has taken and lent so far: how often, and the last of it."""
+
+    size: int
+    last: tuple[Taken, bool] | None
 
 
 class Capacity:
@@ -138,31 +146,38 @@ class Capacity:
 
     def keep(self, kept: Mapping[int, tuple[Taken, ...]]) -> None:
         """Keep these places for these waiting units, and nothing else."""
-        for unit_id in [each for each, before in self._kept.items() if kept.get(each) != before]:
-            for taken in self._kept.pop(unit_id):
+        before, self._kept = self._kept, dict(kept)
+        moved = [
+            (before.get(unit_id, ()), kept.get(unit_id, ()))
+            for unit_id in {**before, **kept}
+            if before.get(unit_id) is not kept.get(unit_id)
+        ]
+        for old, new in moved:
+            for taken in dict.fromkeys(old).keys() - new:
                 self.release(taken)
-        for unit_id in kept.keys() - self._kept.keys():
-            self._kept[unit_id] = kept[unit_id]
-            for taken in kept[unit_id]:
+        for old, new in moved:
+            for taken in dict.fromkeys(new).keys() - old:
                 self.hold(taken)
 
     @property
     def kept(self) -> Mapping[int, tuple[Taken, ...]]:
         return self._kept
 
-    def take(self, taken: Taken) -> None:
+    def take(self, those: Iterable[Taken]) -> None:
         """Hold until `give_back`."""
-        self._change(taken, is_release=False)
-        self._note(taken, is_lent=False)
-        self._takes += 1
+        mark = len(self._journal)
+        for taken in those:
+            self._note(taken, is_lent=False)
+            self._takes += 1
+        self._change_all((taken, False) for taken, _ in self._journal[mark:])
 
     def lend(self, kept: Iterable[Taken]) -> int:
         """Free what is kept, until `give_back`, or until `undo` with what this returns."""
         mark = len(self._journal)
         for taken in kept:
-            self._change(taken, is_release=True)
             self._note(taken, is_lent=True)
             self._set_lent()
+        self._change_all((taken, True) for taken, _ in self._journal[mark:])
         return mark
 
     def set_free(self, kept: Iterable[Taken]) -> None:
@@ -175,11 +190,13 @@ class Capacity:
 
     def undo(self, mark: int) -> None:
         """Everything that was taken and lent since `mark`."""
-        while len(self._journal) > mark:
-            taken, is_lent = self._journal.pop()
-            self._lent = self._lent_before.pop()
-            self._change(taken, is_release=not is_lent)
-            self._takes -= not is_lent
+        undone = self._journal[mark:]
+        if not undone:
+            return
+        self._lent = self._lent_before[mark]
+        del self._journal[mark:], self._lent_before[mark:]
+        self._takes -= sum(not is_lent for _, is_lent in undone)
+        self._change_all((taken, not is_lent) for taken, is_lent in reversed(undone))
 
     def put_back(self, taken: Taken) -> None:
         """What was taken is free again, before `give_back`."""
@@ -193,13 +210,24 @@ class Capacity:
         self._journal.append((taken, is_lent))
         self._lent_before.append(self._lent)
 
+    @property
+    def mark(self) -> Mark:
+        return Mark(len(self._journal), self._journal[-1] if self._journal else None)
+
+    def changed_since(self, mark: Mark) -> Set[int] | None:
+        """Nodes of which something was taken or lent since; None if what was done before was undone."""
+        size, last = mark
+        if size > len(self._journal) or (size and self._journal[size - 1] is not last):
+            return None
+        return {taken.node_id for taken, _ in self._journal[size:]}
+
     def _set_lent(self) -> None:
         self._lends += 1
         self._lent = self._lends
 
-    def imagine(self, taken: Taken, *, is_free: bool) -> None:
+    def imagine(self, those: Iterable[Taken], *, is_free: bool) -> None:
         """As if what somebody holds were free, until the caller says the opposite."""
-        self._change(taken, is_release=is_free)
+        self._change_all((taken, is_free) for taken in those)
 
     def give_back(self) -> None:
         """End everything that was taken or lent: nothing has grown by that."""
@@ -260,14 +288,22 @@ class Capacity:
         return True
 
     def _change(self, taken: Taken, *, is_release: bool) -> None:
-        state = self.nodes.get(taken.node_id)
-        if state is None:
-            # The node left the configuration under a unit that runs there.
-            return
-        if is_release:
-            state.release(taken.devices, taken.cpus_milli, taken.memory_mib)
-        else:
-            state.hold(taken.devices, taken.cpus_milli, taken.memory_mib)
-        state.settle()
-        for membership in state.memberships:
-            membership.refresh()
+        self._change_all([(taken, is_release)])
+
+    def _change_all(self, changes: Iterable[tuple[Taken, bool]]) -> None:
+        """Hold and release (True), one after the other; each node is counted anew once."""
+        changed: dict[int, NodeState] = {}
+        for (node_id, devices, cpus_milli, memory_mib), is_release in changes:
+            state = self.nodes.get(node_id)
+            if state is None:
+                # The node left the configuration under a unit that runs there.
+                continue
+            changed[node_id] = state
+            if is_release:
+                state.release(devices, cpus_milli, memory_mib)
+            else:
+                state.hold(devices, cpus_milli, memory_mib)
+        for state in changed.values():
+            state.settle()
+            for membership in state.memberships:
+                membership.refresh()

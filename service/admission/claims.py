@@ -76,8 +76,7 @@ class ClaimBook:
         row = self._world.pending[claim.unit_id]
         shape = self._world.shapes[row.shape_id]
         if claim.cause is ClaimCause.PREEMPTION:
-            for taken in taken_by(claim.places, shape):
-                capacity.take(taken)
+            capacity.take(taken_by(claim.places, shape))
             return
         others: dict[int, set[int]] = {}
         for taken in self.all_taken():
@@ -89,8 +88,7 @@ class ClaimBook:
             on_node=self._ends.on_node,
             taken=others,
         )
-        for taken in self._taken[claim.unit_id]:
-            capacity.take(taken)
+        capacity.take(self._taken[claim.unit_id])
 
     def redate(self, claim: Claim) -> None:
         """The same places, another date."""
@@ -142,13 +140,11 @@ class ClaimBook:
         capacity = self._world.capacity
         rests = [taken for taken in self.rests(besides) if taken.node_id in nodes]
         with self.given_up(besides):
-            for taken in rests:
-                capacity.imagine(taken, is_free=False)
+            capacity.imagine(rests, is_free=False)
             try:
                 yield
             finally:
-                for taken in rests:
-                    capacity.imagine(taken, is_free=True)
+                capacity.imagine(rests, is_free=True)
 
     def _rest_of(self, claim: Claim) -> tuple[Taken, ...]:
         """As long as its places and what is kept of them are the same, the same."""
@@ -182,8 +178,7 @@ class ClaimBook:
                 _rest(taken, devices.get(taken.node_id, set()), admissions)
                 for taken in self._taken.get(unit_id, ())
             )
-            for taken in self._taken[unit_id]:
-                self._world.capacity.take(taken)
+            self._world.capacity.take(self._taken[unit_id])
 
     def made(self) -> tuple[Claim, ...]:
         """New ones, and those that changed, in the order of their units."""

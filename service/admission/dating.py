@@ -160,7 +160,7 @@ class Search:
     def run_imagined(self, given: Iterable[tuple[Taken, ...]]) -> tuple[Place, ...] | None:
         """For any query: by trying to place it on a capacity that more and more is given back to."""
         self._given = list(given)
-        with self._imagined([(taken, False) for taken in self._occupied]):
+        with self._imagined(self._occupied):
             least = self._least()
             if least is None:
                 return None
@@ -185,27 +185,24 @@ class Search:
         if not domains:
             return None
         nodes = sweep.nodes_with_seats(domains)
-        changes = [
-            (taken, False)
-            for taken in self._occupied
-            if taken.node_id in nodes or sweep.has_seats_now(taken.node_id)
+        occupied = [
+            taken for taken in self._occupied if taken.node_id in nodes or sweep.has_seats_now(taken.node_id)
         ]
-        for node_id in sorted(nodes):
-            changes.extend((taken, True) for taken in freed.get(node_id, ()))
-        with self._imagined(changes):
+        given_back = [taken for node_id in sorted(nodes) for taken in freed.get(node_id, ())]
+        with self._imagined(occupied, given_back):
             shares = self._place()
             return None if shares is None else self._places_of(shares)
 
     @contextmanager
-    def _imagined(self, changes: Sequence[tuple[Taken, bool]]) -> Iterator[None]:
-        """`changes`: what is free (True) or taken (False)."""
-        for taken, is_free in changes:
-            self._capacity.imagine(taken, is_free=is_free)
+    def _imagined(self, occupied: Sequence[Taken], given: Sequence[Taken] = ()) -> Iterator[None]:
+        """As if the one were held besides, and the other free."""
+        self._capacity.imagine(occupied, is_free=False)
+        self._capacity.imagine(given, is_free=True)
         try:
             yield
         finally:
-            for taken, is_free in reversed(changes):
-                self._capacity.imagine(taken, is_free=not is_free)
+            self._capacity.imagine(given, is_free=False)
+            self._capacity.imagine(occupied, is_free=True)
 
     def _find(self, least: int) -> tuple[Place, ...] | None:
         # 1. In steps that grow, up to a count at which it fits.
@@ -240,13 +237,11 @@ class Search:
 
     def _go_to(self, count: int) -> None:
         while self._count < count:
-            for taken in self._given[self._count]:
-                self._capacity.imagine(taken, is_free=True)
+            self._capacity.imagine(self._given[self._count], is_free=True)
             self._count += 1
         while self._count > count:
             self._count -= 1
-            for taken in self._given[self._count]:
-                self._capacity.imagine(taken, is_free=False)
+            self._capacity.imagine(self._given[self._count], is_free=False)
 
     def _least(self) -> int | None:
         """At how many the sums suffice; None if they never do."""

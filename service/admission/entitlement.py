@@ -76,8 +76,7 @@ def are_in_one_tree(one: int, other: int, tree: QuotaTree) -> bool:
     """Whether two queues lend to each other, over however many cohorts."""
     if one not in tree.queues or other not in tree.queues:
         return False
-    (*_, root), (*_, other_root) = tree.queues[one].path(), tree.queues[other].path()
-    return root is other_root
+    return tree.queues[one].root is tree.queues[other].root
 
 
 def entitlements(

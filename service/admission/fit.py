@@ -166,8 +166,7 @@ class Fitter:
             if share.model != NO_MODEL:
                 by_model[share.model] = by_model.get(share.model, 0) + len(share.devices)
         taken = taken_by(places, query.shape)
-        for each in taken:
-            self._capacity.take(each)
+        self._capacity.take(taken)
         self._admit(row, 0, places=places, taken=taken, usage=usage_of(query.shape, models))
         return 1
 
@@ -193,7 +192,7 @@ class Fitter:
         shares = place_members(self._capacity, query, caps=caps, want=within, avoided=row.avoided_nodes)
         first = index = row.first_index + self._placed.get(row.id, 0)
         for share in shares:
-            self._capacity.take(Taken(share.node_id, share.devices, share.cpus_milli, share.memory_mib))
+            self._capacity.take([Taken(share.node_id, share.devices, share.cpus_milli, share.memory_mib)])
             gpus = {} if share.model == NO_MODEL else {share.model: share.gpus}
             usage = usage_of(query.shape, {0: gpus})
             for devices in devices_of_members(share):

@@ -47,6 +47,8 @@ class GivingWay:
 
     def may_be_for(self, row: PendingUnit) -> bool:
         """Whether others might give way to the row."""
+        if not self._preemptor.may_have(row):
+            return False
         behind = self._heads.behind(row)
         key = self._standing(row, behind)
         if self._refused.get(key) == self._claims.changes:

@@ -127,8 +127,7 @@ class Grower:
             self._closed.append((unit, closed[0], self._kept.left_to_grow(unit)))
 
     def _resize(self, unit: RunningUnit, *, added: tuple[Place, ...], more: dict[str, int]) -> None:
-        for taken in taken_by(added, self._world.shapes[unit.shape_id]):
-            self._world.capacity.take(taken)
+        self._world.capacity.take(taken_by(added, self._world.shapes[unit.shape_id]))
         self._quota.charge(unit.queue_id, more)
         self._fitter.limits.charge(unit, more)
         self._growth.resizes.append(

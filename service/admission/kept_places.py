@@ -30,21 +30,18 @@ class KeptPlaces:
             self._taken[unit_id] = taken_by(claim.places, world.shapes[row.shape_id])
             self._charged[unit_id] = row, usage_at(world, row.shape_id, claim.places)
             self._charge(*self._charged[unit_id])
-            for taken in self._taken[unit_id]:
-                self._capacity.take(taken)
+            self._capacity.take(self._taken[unit_id])
 
     @contextmanager
     def lifted_for(self, unit_id: int) -> Iterator[None]:
         """As if nothing were kept for this unit, which may take it."""
         self._charge(*_opposite(self._charged[unit_id]))
-        for taken in self._taken[unit_id]:
-            self._capacity.imagine(taken, is_free=True)
+        self._capacity.imagine(self._taken[unit_id], is_free=True)
         try:
             yield
         finally:
             self._charge(*self._charged[unit_id])
-            for taken in self._taken[unit_id]:
-                self._capacity.imagine(taken, is_free=False)
+            self._capacity.imagine(self._taken[unit_id], is_free=False)
 
     def give_up(self, unit_id: int) -> None:
         """Nothing is kept for this unit any more."""

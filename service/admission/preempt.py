@@ -92,14 +92,14 @@ class Preemptor:
         """Whether blocked heads of the queue are to be shown to `plan`, also hopeless ones."""
         return self._chooser.tests_left > 0 and self._candidates.may_be_for(queue_id)
 
+    def may_have(self, row: PendingUnit) -> bool:
+        """False if it is plain, without a look at places, that nobody gives way to the row."""
+        return self._chooser.tests_left > 0 and self._candidates.may_have(row)
+
     def may_plan(self, row: PendingUnit, *, lent: Sequence[Taken] = (), is_missed: bool = False) -> bool:
         """Whether others might give way to the row: a quick look, before any place is imagined. `lent`: what
         is kept for others that it goes before; `is_missed`: it is known to find no place."""
-        return (
-            self._chooser.tests_left > 0
-            and self._candidates.may_have(row)
-            and self._prospects.has_any(row, lent=lent, is_missed=is_missed)
-        )
+        return self.may_have(row) and self._prospects.has_any(row, lent=lent, is_missed=is_missed)
 
     def nodes_of(self, row: PendingUnit, lent: Iterable[Taken]) -> Collection[int]:
         """Where something may become free for the row."""
@@ -165,8 +165,7 @@ class Preemptor:
         world = self._world
         leaving = [unit for unit, _ in self._leaving]
         frees = [taken for unit in leaving for taken in taken_by(unit.places, world.shapes[unit.shape_id])]
-        for taken in frees:
-            world.capacity.imagine(taken, is_free=True)
+        world.capacity.imagine(frees, is_free=True)
         for unit in leaving:
             world.quota.refund(unit.queue_id, unit.usage)
         try:
@@ -174,8 +173,7 @@ class Preemptor:
         finally:
             for unit in leaving:
                 world.quota.charge(unit.queue_id, unit.usage)
-            for taken in frees:
-                world.capacity.imagine(taken, is_free=False)
+            world.capacity.imagine(frees, is_free=False)
 
     def _due_at(self, places: Sequence[Place], victims: Sequence[RunningUnit]) -> datetime:
         """When the last of those that leave these places, or make quota free, must be gone."""

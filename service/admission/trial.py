@@ -126,5 +126,4 @@ class Trial:
         )
 
     def _apply(self, candidate: Candidate, *, is_free: bool) -> None:
-        for taken in candidate.frees:
-            self._capacity.imagine(taken, is_free=is_free)
+        self._capacity.imagine(candidate.frees, is_free=is_free)

@@ -44,8 +44,8 @@ def ask_in_one_cycle(
         found = []
         for group in groups:
             preemption = preemptor.plan(world.pending[group.row.id])
-            for taken in () if preemption is None else taken_by(preemption.claim.places, group.shape):
-                world.capacity.take(taken)
+            if preemption is not None:
+                world.capacity.take(taken_by(preemption.claim.places, group.shape))
             found.append(preemption)
     finally:
         quota.give_back()
