@@ -11,8 +11,9 @@ from service.admission.fallback import Fallbacks
 from service.admission.feasible import Feasibility
 from service.admission.guard_line import Guards
 from service.admission.holders import Holders
-from service.admission.holds import Taken, taken_by
-from service.admission.kept import is_entitled, kept_of
+from service.admission.holds import taken_by
+from service.admission.kept import is_entitled
+from service.admission.kept_claims import KeptClaims
 from service.admission.memory import Memory
 from service.admission.own_use import OwnUse
 from service.admission.past_use import PastUse
@@ -53,6 +54,7 @@ class Booked:
         self.capacity = Capacity(self.configuration)
         self.feasibility = Feasibility(self.configuration)
         self.memory = Memory()
+        self._kept_claims = KeptClaims()
         self._fallbacks = Fallbacks()
         self._terms: TermsOf = {}
         #: Since when shapes were looked up last, their numbers may stand for other terms.
@@ -123,22 +125,16 @@ class Booked:
         """Keep what is free of the places of claims, older claims first, while their units are entitled."""
         if not self.claims and not self.capacity.kept:
             return
-        kept: dict[int, tuple[Taken, ...]] = {}
-        devices: dict[int, set[int]] = {}
+        entitled: list[tuple[Claim, Shape]] = []
         for claim in sorted(self.claims.values(), key=lambda claim: (claim.made_at, claim.unit_id)):
             row = self.pending.get(claim.unit_id)
             queue = None if row is None else self.configuration.queues.get(row.queue_id)
             if row is None or claim.cause is ClaimCause.PREEMPTION or not is_entitled(claim, row, queue):
                 continue
-            kept[claim.unit_id] = kept_of(
-                claim,
-                self.shapes[row.shape_id],
-                nodes=self.capacity.nodes,
-                on_node=self.holders.on_node,
-                taken=devices,
-            )
-            for taken in kept[claim.unit_id]:
-                devices.setdefault(taken.node_id, set()).update(taken.devices)
+            entitled.append((claim, self.shapes[row.shape_id]))
+        kept = self._kept_claims.find(
+            entitled, configuration=self.configuration, nodes=self.capacity.nodes, holders=self.holders
+        )
         if kept != self.capacity.kept:
             self.claims_revision += 1
             self.capacity.keep(kept)
