@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from service.admission.backlog import ClassId, Kind, kind_of
 from service.admission.claims import ClaimBook
@@ -13,10 +13,10 @@ from service.admission.dating import Ends
 from service.admission.fit import Fitted, Fitter
 from service.admission.lent import LentSeats
 from service.admission.ordering import Head
-from service.admission.precedence import Precedence, may_preempt
+from service.admission.precedence import Precedence
 from service.admission.resident import World
-from service.admission.world import PendingUnit, Queue
-from service.domain.claim import Claim
+from service.admission.usable import UsableClaims, is_over_by
+from service.admission.world import PendingUnit
 
 
 class Backfill:
@@ -38,7 +38,7 @@ class Backfill:
         self._fitter = fitter
         self._claims = claims
         self._ends = ends
-        self._precedence = precedence
+        self._usable = UsableClaims(world, now, claims=claims, precedence=precedence)
         #: What a shape was found not to fit on, whatever the quota: everything free, and these claims.
         self._misses: set[tuple[int, frozenset[int]]] = set()
         self._lent = LentSeats(world.capacity, claims)
@@ -55,7 +55,7 @@ class Backfill:
         else:
             fitted = self._try(row, head, frozenset({row.id}))
         if fitted.left and fitted.placed < head.most:
-            usable = self._usable(row)
+            usable = self._usable.of(row)
             if usable:
                 more = self._try(row, head, usable, already=fitted.placed)
                 fitted = Fitted(fitted.placed + more.placed, more.left)
@@ -90,7 +90,7 @@ class Backfill:
     def _may_use_some(self, class_id: ClassId, kind: Kind) -> bool:
         known = self._usable_by.get((class_id, kind))
         if known is None or known[0] != self._claims.changes:
-            usable = self._usable(self._one_of(class_id, kind))
+            usable = self._usable.of(self._one_of(class_id, kind))
             known = self._usable_by[class_id, kind] = self._claims.changes, usable
         return bool(known[1]) and not self._has_missed(class_id[1], known[1])
 
@@ -125,25 +125,6 @@ class Backfill:
         self._misses.add((shape_id, usable))
         return True
 
-    def _usable(self, row: PendingUnit) -> frozenset[int]:
-        if not self._claims.taken:
-            return frozenset()
-        queue = self._world.configuration.queues[row.queue_id]
-        return frozenset(
-            unit_id
-            for unit_id, taken in self._claims.taken.items()
-            if taken
-            and (claim := self._claims.find(unit_id)) is not None
-            and (unit_id == row.id or self._may_use(row, claim, queue))
-        )
-
-    def _may_use(self, row: PendingUnit, claim: Claim, queue: Queue) -> bool:
-        return (
-            is_over_by(row, self._now, claim.due_at)
-            or self._precedence.goes_before(row, claim)
-            or may_preempt(self._world.pending[claim.unit_id], row, queue)
-        )
-
     def _try(self, row: PendingUnit, head: Head, usable: frozenset[int], already: int = 0) -> Fitted:
         fitter, capacity = self._fitter, self._world.capacity
         before = len(fitter.admissions)
@@ -177,11 +158,3 @@ class Backfill:
                 continue
             if any((p.node_id, device) in held for p in claim.places for device in p.devices):
                 self.overtaken.append(unit_id)
-
-
-def is_over_by(row: PendingUnit, now: datetime, due_at: datetime | None) -> bool:
-    """Whether the row, admitted now, is gone by then: by what is enforced. A row without a time limit never
-    ends; a claim without a date lets nobody by."""
-    if due_at is None or row.time_limit_seconds is None:
-        return False
-    return now + timedelta(seconds=row.time_limit_seconds + row.grace_seconds) <= due_at

@@ -8,7 +8,6 @@ from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
-from service.admission.backfill import is_over_by
 from service.admission.backlog import ClassId, Kind
 from service.admission.claims import ClaimBook
 from service.admission.fit import Fitter
@@ -19,6 +18,7 @@ from service.admission.query import NO_MODEL
 from service.admission.quota_at_date import QuotaAtDate
 from service.admission.quota_nodes import QuotaNode
 from service.admission.resident import World
+from service.admission.usable import is_over_by
 from service.admission.world import PendingUnit, RunningUnit
 from service.domain.claim import Claim, ClaimCause
 from service.domain.resources import CPUS, MEMORY

@@ -5,21 +5,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from math import inf
 
 from service.admission.candidates import Candidates, Source
-from service.admission.field import Field
 from service.admission.holds import Taken, taken_by
-from service.admission.query import RoleQuery, ShapeQuery
+from service.admission.query import ShapeQuery
 from service.admission.quota import QuotaBook
 from service.admission.resident import World
-from service.admission.seats import add_seats, most_seats
-from service.admission.topology import Domain
+from service.admission.seats_to_come import SeatsToCome
 from service.admission.usages import usages_of
 from service.admission.world import PendingUnit, RunningUnit
 from service.domain.queue import Reclaim
-
-_Extra = Mapping[Domain, int]
 
 
 class Prospects:
@@ -30,16 +25,13 @@ class Prospects:
         self._quota = quota
         self._candidates = candidates
         self._leaving = Source()
-        self._by_leaving: dict[tuple[tuple[Field, ...], int], _Extra] = {}
-        #: By fields, GPUs of a member and who might give way.
-        self._most: dict[tuple[object, ...], tuple[int, int]] = {}
+        self._seats = SeatsToCome(world.capacity, self._leaving)
 
     def note_leaving(self, units: Iterable[RunningUnit]) -> None:
         """These go too."""
         for unit in units:
             self._leaving.add(unit, taken_by(unit.places, self._world.shapes[unit.shape_id]))
-        self._by_leaving.clear()
-        self._most.clear()
+        self._seats.forget()
 
     def nodes_of(self, row: PendingUnit, lent: Iterable[Taken]) -> set[int]:
         """On which something may become free for the row."""
@@ -55,7 +47,7 @@ class Prospects:
         query = world.capacity.query(row.shape_id, world.shapes[row.shape_id])
         own, others = self._candidates.own_source(row), self._candidates.other_sources(row)
         return any(
-            not is_missed or self._has_places(query.roles[0], sources=[self._leaving, *sources], lent=lent)
+            not is_missed or self._seats.may_seat(query.roles[0], sources=sources, lent=lent)
             for sources in self._entitled(row, query, own=own, others=others)
         )
 
@@ -96,41 +88,3 @@ class Prospects:
             if amount > room + freed:
                 return False
         return True
-
-    def _has_places(self, role: RoleQuery, *, sources: Sequence[Source], lent: Sequence[Taken]) -> bool:
-        """For members of the first role: enough seats in one domain, by GPUs alone."""
-        gpus = role.requests.gpus
-        if not gpus:
-            return True
-        key = (role.fields, gpus, *(id(source) for source in sources[1:]))
-        if not lent and self._most_left(key) < role.count:
-            return False
-        extra = Counter(self._extra_of_leaving(role.fields, gpus))
-        lent_on: dict[int, list[Taken]] = {}
-        for taken in lent:
-            lent_on.setdefault(taken.node_id, []).append(taken)
-        nodes = set(lent_on).union(*(source.nodes for source in sources[1:]))
-        for node_id in nodes:
-            gone = [*lent_on.get(node_id, ())]
-            for source in sources:
-                gone.extend(source.nodes.get(node_id, ()))
-            add_seats(extra, node_id, gone, fields=role.fields, gpus=gpus)
-        most = most_seats(role.fields, gpus, extra)
-        if not lent:
-            self._most[key] = self._world.capacity.lent, most
-        return most >= role.count
-
-    def _most_left(self, key: tuple[object, ...]) -> float:
-        """As many seats as were found before, at most, for a cycle only takes; infinite if that is not
-        known."""
-        known = self._most.get(key)
-        return known[1] if known is not None and known[0] == self._world.capacity.lent else inf
-
-    def _extra_of_leaving(self, fields: tuple[Field, ...], gpus: int) -> _Extra:
-        known = self._by_leaving.get((fields, gpus))
-        if known is None:
-            extra = Counter[Domain]()
-            for node_id, gone in self._leaving.nodes.items():
-                add_seats(extra, node_id, gone, fields=fields, gpus=gpus)
-            known = self._by_leaving[fields, gpus] = extra
-        return known

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from service.admission.backfill import is_over_by
 from service.admission.fit import Fitter
 from service.admission.future_room import room_with
 from service.admission.quota_nodes import QuotaNode
 from service.admission.resident import World
+from service.admission.usable import is_over_by
 from service.admission.usages import usage_at
 from service.domain.claim import Claim
 

@@ -4,7 +4,7 @@ imagined."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from service.admission.field import Field, Membership, Stock
 from service.admission.holds import Taken
@@ -52,13 +52,14 @@ def add_seats(
             extra[membership.stock.domain] += max(0, more)
 
 
-def most_seats(fields: Iterable[Field], gpus: int, extra: Mapping[Domain, int]) -> int:
-    """How many members with so many GPUs each may sit in one of these domains, at most, if it had so many
-    seats more."""
-    return max(
-        (more + sum(field.rooms.seats(gpus, domain) for field in fields) for domain, more in extra.items()),
-        default=0,
-    )
+def seats_in(domain: Domain, fields: Iterable[Field], gpus: int) -> int:
+    """How many members with so many GPUs each may sit there now, at most."""
+    return sum(field.rooms.seats(gpus, domain) for field in fields)
+
+
+def most_seats(fields: Sequence[Field], gpus: int, extra: Mapping[Domain, int]) -> int:
+    """The most in one of these domains, if it had so many seats more."""
+    return max((more + seats_in(domain, fields, gpus) for domain, more in extra.items()), default=0)
 
 
 def _free_without(membership: Membership, gone: Iterable[Taken]) -> int:
@@ -98,14 +99,18 @@ class ImaginedNode:
             self._free += left == 0 and device in eligible and device in usable
         self._add(taken.cpus_milli, taken.memory_mib)
 
-    def take(self, taken: Taken) -> None:
+    def take(self, those: Iterable[Taken]) -> None:
         """Somebody holds it besides."""
-        eligible, usable = self.membership.eligible, self.membership.state.usable
-        for device in taken.devices:
-            before = self._held.get(device, 0)
-            self._held[device] = before + 1
-            self._free -= before == 0 and device in eligible and device in usable
-        self._add(-taken.cpus_milli, -taken.memory_mib)
+        held, eligible, usable = self._held, self.membership.eligible, self.membership.state.usable
+        cpus_milli = memory_mib = 0
+        for taken in those:
+            for device in taken.devices:
+                before = held.get(device, 0)
+                held[device] = before + 1
+                self._free -= before == 0 and device in eligible and device in usable
+            cpus_milli -= taken.cpus_milli
+            memory_mib -= taken.memory_mib
+        self._add(cpus_milli, memory_mib)
 
     def _add(self, cpus_milli: int, memory_mib: int) -> None:
         self._cpus_milli += cpus_milli
@@ -135,6 +140,8 @@ class Sweep:
         (self._role,) = query.roles
         self._field: Field = self._role.fields[0]
         self._nodes: dict[int, ImaginedNode] = {}
+        #: What is held besides, by domain and node, until the nodes are imagined.
+        self._occupied: dict[Domain, dict[int, list[Taken]]] = {}
         self._tallies: dict[Domain, _Tally] = {}
         for domain, stock in self._field.stocks.items():
             self._tallies[domain] = _Tally(stock, self._most(stock))
@@ -142,7 +149,10 @@ class Sweep:
     def occupy(self, rests: Iterable[Taken]) -> None:
         """Before anything is given."""
         for taken in rests:
-            self._change(taken, is_free=False)
+            membership = self._field.members.get(taken.node_id)
+            if membership is not None and membership.state.is_available:
+                nodes = self._occupied.setdefault(membership.stock.domain, {})
+                nodes.setdefault(taken.node_id, []).append(taken)
 
     def with_room(self) -> list[Domain]:
         """Those that have room for all members as things are imagined now."""
@@ -150,7 +160,7 @@ class Sweep:
 
     def give(self, unit: Iterable[Taken]) -> list[Domain]:
         """What one unit holds is free. Returns the domains that have room since then."""
-        moved = {tally.stock.domain: tally for taken in unit if (tally := self._change(taken, is_free=True))}
+        moved = {tally.stock.domain: tally for taken in unit if (tally := self._give(taken))}
         return [domain for domain, tally in moved.items() if self._has_room(tally)]
 
     def nodes_with_seats(self, domains: Collection[Domain]) -> set[int]:
@@ -163,29 +173,38 @@ class Sweep:
         }
 
     def has_seats_now(self, node_id: int) -> bool:
-        node = self._nodes.get(node_id)
-        return node is not None and seats_now(self._role, node.membership) > 0
+        membership = self._field.members.get(node_id)
+        is_there = membership is not None and membership.state.is_available
+        return membership is not None and is_there and seats_now(self._role, membership) > 0
 
-    def _change(self, taken: Taken, *, is_free: bool) -> _Tally | None:
+    def _give(self, taken: Taken) -> _Tally | None:
         """The tally that it changed."""
-        node = self._nodes.get(taken.node_id)
+        node = self._nodes.get(taken.node_id) or self._imagined(taken.node_id)
         if node is None:
-            membership = self._field.members.get(taken.node_id)
-            if membership is None or not membership.state.is_available:
-                return None
-            node = self._nodes[taken.node_id] = ImaginedNode(self._role, membership)
-            tally = self._tallies[membership.stock.domain]
-            tally.rest -= node.seats if tally.is_exact else self._most_on(membership)
-            tally.imagined += node.seats
+            return None
         tally, before = self._tallies[node.membership.stock.domain], node.seats
-        (node.give if is_free else node.take)(taken)
+        node.give(taken)
         tally.imagined += node.seats - before
         return tally if node.seats > before else None
+
+    def _imagined(self, node_id: int) -> ImaginedNode | None:
+        """With what is held besides."""
+        membership = self._field.members.get(node_id)
+        if membership is None or not membership.state.is_available:
+            return None
+        node = self._nodes[node_id] = ImaginedNode(self._role, membership)
+        tally = self._tallies[membership.stock.domain]
+        tally.rest -= node.seats if tally.is_exact else self._most_on(membership)
+        node.take(self._occupied.get(membership.stock.domain, {}).get(node_id, ()))
+        tally.imagined += node.seats
+        return node
 
     def _has_room(self, tally: _Tally) -> bool:
         if tally.imagined + tally.rest < self._role.count:
             return False
         if not tally.is_exact:
+            for node_id in self._occupied.get(tally.stock.domain, {}).keys() - self._nodes:
+                self._imagined(node_id)
             tally.is_exact, tally.rest = True, self._exact_rest(tally.stock)
         return tally.imagined + tally.rest >= self._role.count
 
