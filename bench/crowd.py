@@ -97,13 +97,14 @@ def _measure(leader: Leader, crowd: Crowd, cycles: int, others: Sequence[int]) -
     # 2. Changes, and the cycles that they wake.
     _measure_warm(leader, crowd, found, changes=CHANGES, cycles=cycles)
     found.memory = psutil.Process().memory_info().rss
-    for changes in others:
-        _measure_warm(leader, crowd, found, changes=changes, cycles=max(3, cycles // 2))
     # 3. In which functions it is.
-    for _ in range(2):
+    for _ in range(3):
         crowd.change(CHANGES)
         with found.functions.watched():
             leader.run_cycle()
+    # 4. Fewer and more changes, which leave another crowd behind.
+    for changes in others:
+        _measure_warm(leader, crowd, found, changes=changes, cycles=max(3, cycles // 2))
     return found
 
 
