@@ -1,6 +1,6 @@
-"""Everything of the policy at once, on random streams: the rules hold at every moment, quota and own limits
-are kept as an independent computation sees them, evictions come to an end, and neither the order of what is
-submitted nor names decide anything."""
+"""Everything of the policy at once, on random streams: the rules hold at every moment, all that is told is
+true, quota and own limits are kept as an independent computation sees them, evictions come to an end, and
+neither the order of what is submitted nor names decide anything."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from service.admission.plan import Plan
 from service.admission.resident import World
 from service.admission.world import PendingUnit
 from service.domain.claim import ClaimCause
+from service.domain.reasons import Code
 from simulation.run import Moment
 from tests.builders import NOW
 from tests.simulation.mixed import HORIZON, Site, moments_of, simulation_of, site
 from tests.simulation.rules import check_held
+from tests.simulation.truth import Truth
 from tests.unit.admission.quota_reference import Reference
 
 SEEDS = range(8)
@@ -28,11 +30,15 @@ def test_the_rules_hold_at_every_moment(seed: int) -> None:
     made = site(seed)
     simulation = simulation_of(made)
     evicted: Counter[int] = Counter()
+    told: Counter[Code] = Counter()
     for moment in simulation.run(NOW + HORIZON):
         check_held(simulation.world, moment)
+        told.update(Truth(simulation.world, moment).check())
         limits_are_kept(simulation.world, moment)
         _claims_are_kept(simulation.world, moment)
         evicted.update(eviction.unit_id for eviction in moment.plan.evictions)
+    print(", ".join(f"{count} {code}" for code, count in told.most_common()))
+    assert len(told) >= 7
     world = simulation.world
     assert not world.running
     assert not world.claims
