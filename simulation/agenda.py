@@ -26,6 +26,16 @@ class End:
 
 
 @dataclass(frozen=True, slots=True)
+class Failed:
+    """An attempt is over before its unit has run, or with its node: it waits again, for a while in vain.
+    `is_lost`: nothing, if all of its nodes are up again."""
+
+    unit_id: int
+    attempt: int
+    is_lost: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Gone:
     """The last member of an evicted unit is gone: it waits again."""
 
@@ -66,7 +76,7 @@ class Wake:
     """Nothing but that time has passed."""
 
 
-Happening: TypeAlias = Submit | End | Gone | Dropped | Hold | Cancel | Configure | Wake
+Happening: TypeAlias = Submit | End | Failed | Gone | Dropped | Hold | Cancel | Configure | Wake
 
 
 class Agenda:

@@ -3,19 +3,59 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from service.admission.plan import Eviction, Plan, Resize
 from service.admission.resident import World
 from service.admission.surplus import freed_by
 from service.admission.world import Changes, Configuration, PendingUnit, RunningUnit
+from service.domain.queue import Stop
 from service.domain.shape import Shape
-from service.domain.unit import index_of
-from simulation.agenda import Agenda, Cancel, Configure, Dropped, End, Gone, Happening, Hold, Submit
+from service.domain.status import Status
+from service.domain.unit import group_of, index_of
+from simulation.agenda import (
+    Agenda,
+    Cancel,
+    Configure,
+    Dropped,
+    End,
+    Failed,
+    Gone,
+    Happening,
+    Hold,
+    Submit,
+    Wake,
+)
+from simulation.dependents import Dependents
 from simulation.job import Job
 
 _DAY = timedelta(days=1)
+#: How long a start takes that fails, how long a unit keeps its places whose node is down, and how long it
+#: waits in vain after either.
+_START, _SEAT, _BACKOFF = timedelta(seconds=30), timedelta(seconds=600), timedelta(seconds=120)
+
+
+@dataclass(slots=True)
+class _News:
+    """What has come of all happenings so far."""
+
+    shapes: dict[int, Shape] = field(default_factory=dict)
+    pending: dict[int, PendingUnit] = field(default_factory=dict)
+    running: dict[int, RunningUnit] = field(default_factory=dict)
+    gone: set[int] = field(default_factory=set)
+    configuration: Configuration | None = None
+
+    def changes(self) -> Changes:
+        """An attempt that ended gives up nothing any more."""
+        over = self.gone | self.pending.keys()
+        return Changes(
+            configuration=self.configuration,
+            shapes=self.shapes,
+            pending={unit_id: row for unit_id, row in self.pending.items() if unit_id not in self.gone},
+            running={unit_id: unit for unit_id, unit in self.running.items() if unit_id not in over},
+            gone=frozenset(self.gone),
+        )
 
 
 class Books:
@@ -28,44 +68,64 @@ class Books:
         self._jobs: dict[int, Job] = {}
         self._preempted: dict[int, tuple[datetime, ...]] = {}
         self._held: set[int] = set()
+        self._dependents = Dependents()
+        #: Groups of which something was withdrawn, or ended otherwise than well.
+        self._cancelled: set[int] = set()
+        self._failed: set[int] = set()
 
     def job(self, group_id: int) -> Job:
         return self._jobs[group_id]
 
     def changes_of(self, happenings: Iterable[Happening], now: datetime) -> Changes:
         """What all of them together come to; those about attempts that are over come to nothing."""
-        shapes: dict[int, Shape] = {}
-        pending: dict[int, PendingUnit] = {}
-        running: dict[int, RunningUnit] = {}
-        gone: set[int] = set()
-        configuration: Configuration | None = None
+        news = _News()
         for happening in happenings:
             match happening:
                 case Submit(job):
-                    self._jobs[job.group_id] = job
-                    shapes[job.row.shape_id], pending[job.row.id] = job.shape, job.row
-                case End(unit_id, attempt):
-                    if self._lives(unit_id, attempt):
-                        gone.add(unit_id)
-                case Gone(unit_id, attempt):
-                    if self._lives(unit_id, attempt, is_evicting=True):
-                        pending[unit_id] = self._again(self._world.running[unit_id], now)
-                case Dropped(unit_id, attempt):
-                    if self._lives(unit_id, attempt):
-                        running[unit_id] = self._without_dropped(self._world.running[unit_id])
+                    self._submit(job, news)
                 case Hold(group_id, is_held):
-                    pending |= self._hold(self._waiting_of(group_id, pending), group_id, is_held=is_held)
+                    waiting = self._waiting_of(group_id, news.pending)
+                    news.pending |= self._hold(waiting, group_id, is_held=is_held)
                 case Cancel(group_id):
-                    waiting = self._waiting_of(group_id, pending)
-                    gone.update(waiting)
-                    pending = {key: row for key, row in pending.items() if key not in waiting}
+                    self._cancelled.add(group_id)
+                    news.gone.update(self._waiting_of(group_id, news.pending))
                 case Configure(configuration):
+                    news.configuration = configuration
+                    self._note_losses(configuration, now)
+                    news.running |= self._drain(configuration, now)
+                case Wake():
                     pass
-        # An attempt that ended gives up nothing any more.
-        running = {unit_id: unit for unit_id, unit in running.items() if unit_id not in gone | pending.keys()}
-        return Changes(
-            configuration=configuration, shapes=shapes, pending=pending, running=running, gone=frozenset(gone)
-        )
+                case _:
+                    self._go_on(happening, news, now)
+        self._tell_dependents(news.pending, news.gone)
+        return news.changes()
+
+    def _submit(self, job: Job, news: _News) -> None:
+        self._jobs[job.group_id] = job
+        waits_for = self._dependents.submit(job)
+        news.shapes[job.row.shape_id] = job.shape
+        news.pending[job.row.id] = replace(job.row, open_dependencies=waits_for or 0)
+        if waits_for is None:
+            self._cancelled.add(job.group_id)
+            news.gone.add(job.row.id)
+
+    def _go_on(self, happening: End | Failed | Gone | Dropped, news: _News, now: datetime) -> None:
+        """What becomes of an attempt, if it has not come to its end."""
+        unit = self._world.running.get(happening.unit_id)
+        is_evicting = isinstance(happening, Gone)
+        if unit is None or not self._lives(unit.id, happening.attempt, is_evicting=is_evicting):
+            return
+        match happening:
+            case End():
+                news.gone.add(unit.id)
+                self._note_failure(unit, now)
+            case Failed(is_lost=is_lost):
+                if not is_lost or self._is_down(unit.id):
+                    news.pending[unit.id] = self._in_vain(unit, now, is_lost=is_lost)
+            case Gone():
+                news.pending[unit.id] = self._again(unit, now)
+            case Dropped():
+                news.running[unit.id] = self._without_dropped(unit)
 
     def commit(self, plan: Plan, now: datetime) -> None:
         """All of the plan comes to be, as the leader applies it."""
@@ -111,6 +171,9 @@ class Books:
     def _note_end(self, unit: RunningUnit, now: datetime) -> None:
         """By itself, or at its limit, whichever comes first."""
         job = self._jobs[unit.group_id]
+        if unit.attempt <= job.failed_starts:
+            self._agenda.note(now + _START, Failed(unit.id, unit.attempt, is_lost=False))
+            return
         ends = [] if job.runtime_seconds is None else [now + timedelta(seconds=job.runtime_seconds)]
         if unit.time_limit_at is not None:
             ends.append(unit.time_limit_at + self._stop_time(job))
@@ -124,6 +187,65 @@ class Books:
         self._agenda.note(now + self._stop_time(self._jobs[unit.group_id]), Gone(unit.id, unit.attempt))
         until = now + timedelta(seconds=unit.grace_seconds)
         self._world.give_way(unit.id, until, preempted_at=self._preempted[unit.id])
+
+    def _note_failure(self, unit: RunningUnit, now: datetime) -> None:
+        is_over = unit.time_limit_at is not None and unit.time_limit_at <= now
+        if is_over or self._jobs[unit.group_id].is_failing:
+            self._failed.add(unit.group_id)
+
+    def _note_losses(self, configuration: Configuration, now: datetime) -> None:
+        """Whoever sits on a node that is down waits again, unless it is up by then."""
+        for unit in self._world.running.values():
+            if not all(configuration.nodes[place.node_id].is_ready for place in unit.places):
+                self._agenda.note(now + _SEAT, Failed(unit.id, unit.attempt, is_lost=True))
+
+    def _is_down(self, unit_id: int) -> bool:
+        nodes = self._world.configuration.nodes
+        return not all(nodes[place.node_id].is_ready for place in self._world.running[unit_id].places)
+
+    def _in_vain(self, unit: RunningUnit, now: datetime, *, is_lost: bool) -> PendingUnit:
+        return replace(
+            self._again(unit, now),
+            backoff_until=now + _BACKOFF,
+            has_never_run=not is_lost,
+            avoided_nodes=frozenset(place.node_id for place in unit.places),
+        )
+
+    def _drain(self, configuration: Configuration, now: datetime) -> dict[int, RunningUnit]:
+        """Whoever runs in a queue that is stopped so is evicted, with its grace."""
+        drained: dict[int, RunningUnit] = {}
+        for unit in self._world.running.values():
+            stop = configuration.queues[unit.queue_id].stop
+            if stop is Stop.HOLD_AND_DRAIN and unit.evicting_until is None:
+                until = now + timedelta(seconds=unit.grace_seconds)
+                drained[unit.id] = replace(unit, evicting_until=until, is_resizable=False)
+                self._agenda.note(
+                    now + self._stop_time(self._jobs[unit.group_id]), Gone(unit.id, unit.attempt)
+                )
+        return drained
+
+    def _tell_dependents(self, pending: dict[int, PendingUnit], gone: set[int]) -> None:
+        """Of groups of which nothing waits or runs any more; who can never start ends with them."""
+        ended = sorted({group_of(unit_id) for unit_id in gone})
+        while ended:
+            group_id = ended.pop()
+            units = {*self._waiting_of(group_id, pending)}
+            units |= {unit.id for unit in self._world.running.values() if unit.group_id == group_id}
+            if units <= gone:
+                met, never = self._dependents.end(group_id, self._status_of(group_id))
+                for each in met:
+                    waits_for = self._dependents.open_of(each)
+                    for row in self._waiting_of(each, pending).values():
+                        pending[row.id] = replace(row, open_dependencies=waits_for, version=row.version + 1)
+                for each in sorted(never):
+                    self._cancelled.add(each)
+                    gone.update(self._waiting_of(each, pending))
+                ended.extend(sorted(never))
+
+    def _status_of(self, group_id: int) -> Status:
+        if group_id in self._cancelled:
+            return Status.CANCELLED
+        return Status.FAILED if group_id in self._failed else Status.SUCCEEDED
 
     def _stop_time(self, job: Job) -> timedelta:
         return timedelta(seconds=min(job.stop_seconds, job.row.grace_seconds))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from service.admission.world import PendingUnit
+from service.domain.dependency import When
 from service.domain.shape import Shape
 
 
@@ -14,13 +15,17 @@ class Job:
 
     Each unit ends by itself `runtime_seconds` after it was admitted (None: never), anew with each attempt,
     unless its time limit comes first. Told to stop, it is gone after `stop_seconds`, or its grace if that
-    is shorter.
+    is shorter. Its first `failed_starts` attempts come no further than their start. `is_failing`: it does not
+    end well. `after`: the groups that have to end first, and how.
     """
 
     row: PendingUnit
     shape: Shape
     runtime_seconds: float | None
     stop_seconds: float = 0.0
+    failed_starts: int = 0
+    is_failing: bool = False
+    after: tuple[tuple[int, When], ...] = ()
 
     @property
     def group_id(self) -> int:

@@ -10,7 +10,8 @@ from datetime import timedelta
 
 from service.admission.policy import Policy
 from service.admission.world import Configuration, Queue
-from service.domain.queue import Order, PreemptWithin, Reclaim
+from service.domain.dependency import When
+from service.domain.queue import Order, PreemptWithin, Reclaim, Stop
 from service.domain.shape import Sizing
 from simulation.job import Job
 from simulation.run import Moment, Simulation
@@ -28,6 +29,8 @@ class Site:
     jobs: tuple[Job, ...]
     #: Group, when it is held, and when it is released.
     holds: tuple[tuple[int, float, float], ...]
+    #: What the configuration becomes, and when.
+    changes: tuple[tuple[float, Configuration], ...] = ()
 
 
 def site(seed: int, count: int = 80) -> Site:
@@ -44,6 +47,43 @@ def site(seed: int, count: int = 80) -> Site:
         if rng.random() < 0.1:
             holds.append((group_id, at + rng.uniform(0, 3000), at + rng.uniform(3000, 9000)))
     return Site(config, policy, tuple(jobs), tuple(holds))
+
+
+def troubled(made: Site, seed: int) -> Site:
+    """The same with starts that fail, groups that wait for others, nodes that are lost and come back, devices
+    that are unwell for a while, and queues that are stopped or drained. All is well again at the end."""
+    rng, jobs, at = random.Random(seed), [], 0.0
+    for job in made.jobs:
+        others = rng.sample(range(1, job.group_id), 1) if job.group_id > 1 and rng.random() < 0.2 else []
+        jobs.append(
+            replace(
+                job,
+                failed_starts=rng.choice((0, 0, 0, 1, 3)),
+                is_failing=rng.random() < 0.2,
+                after=tuple((other, rng.choice(list(When))) for other in others),
+            )
+        )
+    changes = []
+    for version in range(2, 18):
+        at += rng.uniform(500, 4000)
+        changes.append((at, _in_trouble(rng, made.configuration, version)))
+    changes.append((at + 2000, replace(made.configuration, version=18)))
+    return replace(made, jobs=tuple(jobs), changes=tuple(changes))
+
+
+def _in_trouble(rng: random.Random, config: Configuration, version: int) -> Configuration:
+    nodes = {
+        node_id: replace(
+            each,
+            is_ready=rng.random() < 0.85,
+            is_cordoned=rng.random() < 0.1,
+            devices=tuple(replace(device, is_healthy=rng.random() < 0.93) for device in each.devices),
+        )
+        for node_id, each in config.nodes.items()
+    }
+    stops = (Stop.NONE, Stop.NONE, Stop.NONE, Stop.HOLD, Stop.HOLD_AND_DRAIN)
+    queues = {queue_id: replace(each, stop=rng.choice(stops)) for queue_id, each in config.queues.items()}
+    return replace(config, version=version, nodes=nodes, queues=queues)
 
 
 def mixed_queue(rng: random.Random, queue_id: int) -> Queue:
@@ -100,6 +140,8 @@ def simulation_of(made: Site, jobs: Iterable[Job] | None = None) -> Simulation:
     for group_id, held_at, released_at in made.holds:
         simulation.hold(group_id, after(held_at))
         simulation.hold(group_id, after(released_at), is_held=False)
+    for at, config in made.changes:
+        simulation.configure(config, after(at))
     return simulation
 
 

@@ -53,6 +53,9 @@ class Promises:
             self.undated += claim.due_at is None and (known is None or known.due_at is not None)
             if claim.due_at is not None:
                 self._dates[unit_id] = claim.due_at
+        if is_disturbed:
+            # What was kept is kept no more, or has another date.
+            self._dates = {unit_id: at for unit_id, at in self._dates.items() if unit_id in claims}
         guards = sum(claim.cause is ClaimCause.GUARD for claim in claims.values())
         self.most_guards = max(self.most_guards, guards)
         self._before, self._last_at = claims, moment.now

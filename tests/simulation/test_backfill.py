@@ -13,9 +13,10 @@ import pytest
 from service.admission.policy import Policy
 from service.admission.world import Configuration
 from service.domain.queue import PreemptWithin
+from simulation.agenda import Configure, Failed
 from simulation.job import Job
 from simulation.run import Simulation
-from tests.builders import NOW, Group, configuration, gang, independent, node, queue, role
+from tests.builders import NOW, Group, after, configuration, gang, independent, node, queue, role
 from tests.simulation.promises import Promises
 
 DEPTHS = (1, 2, None)
@@ -57,16 +58,35 @@ def _group(rng: random.Random, group_id: int, *, at: float, priority: int) -> Gr
     return gang(group_id, shape, queue_id=queue_id, priority=priority, at=at, required=required)
 
 
-def play(jobs: Iterable[Job], depth: int | None, *, may_preempt: bool = False) -> Promises:
+def play(jobs: Iterable[Job], depth: int | None, *, may_preempt: bool = False, losses: int = 0) -> Promises:
+    """`losses`: how often a node is lost, to come back later."""
     policy = Policy(reserve_depth=depth, guard_seconds=NEVER)
     simulation = Simulation(cluster(may_preempt=may_preempt), start_at=NOW, policy=policy)
     simulation.submit(jobs)
     promises = Promises(simulation)
+    _lose_nodes(simulation, losses)
     for moment in simulation.run(NOW + timedelta(days=60)):
-        promises.check(moment)
+        is_disturbed = any(isinstance(each, (Configure, Failed)) for each in moment.happenings)
+        promises.check(moment, is_disturbed=is_disturbed)
     world = simulation.world
     assert not [row.public_id for row in world.pending.values() if world.could_fit(row)]
     return promises
+
+
+def _lose_nodes(simulation: Simulation, losses: int) -> None:
+    config = simulation.world.configuration
+    for number in range(1, losses + 1):
+        lost = replace(config.nodes[number % 5 + 1], is_ready=False)
+        down = replace(config, version=2 * number, nodes={**config.nodes, lost.id: lost})
+        simulation.configure(down, after(number * 4000))
+        simulation.configure(replace(config, version=2 * number + 1), after(number * 4000 + 1500))
+
+
+def test_what_is_admitted_later_moves_no_date_though_nodes_are_lost_and_come_back() -> None:
+    promises = play(stream(0, count=100, priorities=(0,)), 2, losses=9)
+    print(f"{promises.made} dated claims, {promises.kept} kept")
+    assert promises.overtaken == 0
+    assert promises.kept > 20
 
 
 @pytest.mark.parametrize("depth", DEPTHS)

@@ -14,7 +14,7 @@ from service.admission.policy import DEFAULT
 from service.admission.resident import World
 from service.admission.world import PendingUnit, Queue, RunningUnit
 from service.domain.claim import Claim, ClaimCause
-from service.domain.queue import Order, Stop
+from service.domain.queue import Order, PreemptWithin, Stop
 from service.domain.reasons import Code
 from service.domain.resources import Resources
 from service.domain.shape import RoleShape, Shape
@@ -64,6 +64,9 @@ class Truth:
                 if may_start:
                     self._check_all_are_told(row, queue, blockers)
         assert listed == set(self._world.pending), "everybody who waits is listed"
+        for claim in self._world.claims.values():
+            if claim.cause is not ClaimCause.PREEMPTION:
+                self._check_date(claim)
         return self.told
 
     def _told(self, row: PendingUnit, blockers: Sequence[Blocker]) -> list[Blocker]:
@@ -74,6 +77,34 @@ class Truth:
 
     def _name(self, row: PendingUnit) -> str:
         return f"{row.public_id} of q{row.queue_id} at {self._now.isoformat()}"
+
+    def _check_date(self, claim: Claim) -> None:
+        """It is not before those have to be gone who sit there and may stay; none is told where one may stay
+        for ever."""
+        claimant = self._world.pending[claim.unit_id]
+        devices = {(place.node_id, device) for place in claim.places for device in place.devices}
+        ends = [
+            unit.frees_at
+            for unit in self._count.running
+            if not self._gives_way_at_once(unit, claimant)
+            and any((place.node_id, device) in devices for place in unit.places for device in place.devices)
+        ]
+        due_at, name = claim.due_at, self._name(claimant)
+        assert due_at is None or due_at > self._now, name
+        for end in ends:
+            is_late = end is not None and end <= self._now
+            assert due_at is None or is_late or (end is not None and end <= due_at), (
+                f"{name}: {due_at}, {end}"
+            )
+
+    def _gives_way_at_once(self, unit: RunningUnit, claimant: PendingUnit) -> bool:
+        policy = self._world.configuration.queues[claimant.queue_id].policy
+        return (
+            unit.queue_id == claimant.queue_id
+            and unit.priority < claimant.priority
+            and unit.is_preemptible
+            and policy.preempt_within is PreemptWithin.LOWER_PRIORITY
+        )
 
     # ------------------------------------------------------------------ all that binds
     def _check_all_are_told(self, row: PendingUnit, queue: Queue, blockers: Sequence[Blocker]) -> None:
