@@ -196,12 +196,11 @@ class Books:
     def _note_losses(self, configuration: Configuration, now: datetime) -> None:
         """Whoever sits on a node that is down waits again, unless it is up by then."""
         for unit in self._world.running.values():
-            if not all(configuration.nodes[place.node_id].is_ready for place in unit.places):
+            if _is_on_a_lost_node(unit, configuration):
                 self._agenda.note(now + _SEAT, Failed(unit.id, unit.attempt, is_lost=True))
 
     def _is_down(self, unit_id: int) -> bool:
-        nodes = self._world.configuration.nodes
-        return not all(nodes[place.node_id].is_ready for place in self._world.running[unit_id].places)
+        return _is_on_a_lost_node(self._world.running[unit_id], self._world.configuration)
 
     def _in_vain(self, unit: RunningUnit, now: datetime, *, is_lost: bool) -> PendingUnit:
         return replace(
@@ -283,3 +282,9 @@ class Books:
         """What waits of the group, with what comes to wait now."""
         rows = {**self._world.pending, **pending}
         return {unit_id: row for unit_id, row in rows.items() if row.group_id == group_id}
+
+
+def _is_on_a_lost_node(unit: RunningUnit, configuration: Configuration) -> bool:
+    """A node that is not configured any more is not lost."""
+    nodes = (configuration.nodes.get(place.node_id) for place in unit.places)
+    return any(node is not None and not node.is_ready for node in nodes)

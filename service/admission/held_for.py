@@ -48,10 +48,11 @@ def held_for(
     )
 
 
-def told_to(blocker: Blocker, *, public_id: str, ends_at: datetime | None) -> Blocker | None:
+def told_to(blocker: Blocker, *, public_id: str | None, ends_at: datetime | None) -> Blocker | None:
     """What of it keeps one group that waits; `ends_at`: when that would surely be gone, had it been admitted
     in this cycle, None for never. Its own claim is in nobody's way, and whoever is gone by a claim's date may
-    use what is kept for that. None if nothing of it concerns the group."""
+    use what is kept for that. None if nothing of it concerns the group. `public_id`: None for a group of
+    which several rows wait, for what is kept for one of them is kept from the others."""
     if blocker.code is not Code.HELD_FOR_CLAIM:
         return blocker
     if public_id in blocker.scope[_WHOLE].split():

@@ -147,7 +147,7 @@ def _reasons_of_size(conn: Connection, redis: Redis, *, group: GroupRow) -> tupl
     published = _published(redis, group)
     with inventory_errors():
         numbers = read_numbers(redis)
-    return tuple(_published_reasons(group, published, numbers=numbers))
+    return tuple(_published_reasons(group, published, numbers=numbers, rows=0))
 
 
 def _reasons(
@@ -169,9 +169,8 @@ def _reasons(
         *reasons_of_preemption(victims),
     ]
     codes = {reason.code for reason in own}
-    of_cycle = [
-        reason for reason in _published_reasons(group, published, numbers=numbers) if reason.code not in codes
-    ]
+    published_reasons = _published_reasons(group, published, numbers=numbers, rows=facts.rows)
+    of_cycle = [reason for reason in published_reasons if reason.code not in codes]
     reasons = sorted((*own, *of_limits, *of_cycle), key=lambda reason: rank(reason.code))
     is_seen = published is not None and published.verdict_for(group.id) is not None
     if not (is_seen and reasons):
@@ -208,14 +207,16 @@ def _reasons_of_time(facts: WaitingFacts) -> Iterator[Reason]:
 
 
 def _published_reasons(
-    group: GroupRow, published: PublishedQueue | None, *, numbers: Mapping[str, int]
+    group: GroupRow, published: PublishedQueue | None, *, numbers: Mapping[str, int], rows: int
 ) -> Iterator[Reason]:
+    """`rows`: how many of it wait."""
     verdict = published.verdict_for(group.id) if published else None
     if published is None or verdict is None:
         return
     blockers = zip(published.verdicts[verdict], published.since[verdict], strict=True)
+    own, ends_at = None if rows > 1 else str(group.public_id), _ends_at(group, published.at)
     for blocker, since in blockers:
-        told = told_to(blocker, public_id=str(group.public_id), ends_at=_ends_at(group, published.at))
+        told = told_to(blocker, public_id=own, ends_at=ends_at)
         if told is not None:
             yield reason_of(told, numbers, since=max(since, group.submitted_at), cycle=published.cycle)
 

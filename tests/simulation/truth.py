@@ -46,7 +46,8 @@ class Truth:
         self._plan: Plan = moment.plan
         self._count = Recount(world)
         self._idle = idle(world.configuration)
-        self._checked: set[tuple[object, ...]] = set()
+        #: How many rows of each group wait.
+        self._rows = Counter(row.group_id for row in world.pending.values())
         #: How often each code was told, and found to be true.
         self.told: Counter[Code] = Counter()
 
@@ -72,7 +73,8 @@ class Truth:
     def _told(self, row: PendingUnit, blockers: Sequence[Blocker]) -> list[Blocker]:
         """What a reader is shown."""
         ends_at = _ends_at(row, self._now)
-        told = (told_to(each, public_id=row.public_id, ends_at=ends_at) for each in blockers)
+        own = row.public_id if self._rows[row.group_id] == 1 else None
+        told = (told_to(each, public_id=own, ends_at=ends_at) for each in blockers)
         return [each for each in told if each is not None]
 
     def _name(self, row: PendingUnit) -> str:
@@ -259,19 +261,21 @@ class Truth:
 
     # ------------------------------------------------------------------ what is kept for others
     def _claims_of(self, row: PendingUnit, blocker: Blocker) -> list[Claim]:
-        """Of those who are named and are not the row itself; empty if one of them has none."""
-        by_name = {
-            self._world.pending[unit_id].public_id: each for unit_id, each in self._count.claims.items()
-        }
-        others = [name for name in blocker.holders if name != row.public_id]
-        found = [by_name[name] for name in others if name in by_name]
-        return found if len(found) == len(others) else []
+        """Of those who are named, members of its own group among them; empty if one of them has none."""
+        is_alone = self._rows[row.group_id] == 1
+        every = self._count.claims.values()
+        claims = [claim for claim in every if not is_alone or claim.unit_id != row.id]
+        found = [each for each in claims if self._world.pending[each.unit_id].public_id in blocker.holders]
+        names = {self._world.pending[each.unit_id].public_id for each in found}
+        return found if names == set(blocker.holders) else []
 
     def _are_places_kept(self, row: PendingUnit, blocker: Blocker) -> bool:
         """It would find its places, but not beside all that is kept; those who are named keep it, and it
         would not surely be gone by then."""
         claims, shape = self._claims_of(row, blocker), self._count.least(row)
-        everybody = [claim for claim in self._count.claims.values() if claim.unit_id != row.id]
+        everybody = list(self._count.claims.values())
+        if self._rows[row.group_id] == 1:
+            everybody = [claim for claim in everybody if claim.unit_id != row.id]
         return (
             bool(claims)
             and self._count.has_place(shape)
@@ -292,13 +296,17 @@ class Truth:
         )
 
     def _is_until(self, row: PendingUnit, blocker: Blocker, claims: Sequence[Claim]) -> bool:
+        """When one of them is due, the last if they are of several groups; not for who is gone by then."""
         dates = [claim.due_at for claim in claims if claim.due_at is not None]
-        if len(dates) < len(claims) or not dates:
-            return "until" not in blocker.scope
-        if blocker.scope.get("until") != max(dates).isoformat(timespec="seconds"):
-            return False
-        ends_at = _ends_at(row, self._now)
-        return ends_at is None or ends_at > max(dates)
+        told = [at for at in dates if at.isoformat(timespec="seconds") == blocker.scope.get("until")]
+        if "until" not in blocker.scope:
+            return len(dates) < len(claims)
+        ends_at, is_last = _ends_at(row, self._now), self._has_one_each(claims)
+        is_until = bool(told) and (not is_last or told[-1] == max(dates))
+        return is_until and (ends_at is None or ends_at > told[-1])
+
+    def _has_one_each(self, claims: Sequence[Claim]) -> bool:
+        return len({self._world.pending[each.unit_id].group_id for each in claims}) == len(claims)
 
     def _roles(self, row: PendingUnit, blocker: Blocker) -> list[RoleShape]:
         name = blocker.scope.get("role")
