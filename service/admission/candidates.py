@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from math import inf
 
 from service.admission.entitlement import Claimant
@@ -23,12 +23,13 @@ from service.admission.surplus import part_of, rests_until, surplus_after, surpl
 from service.admission.trial import Candidate
 from service.admission.world import PendingUnit, Queue, RunningUnit
 from service.domain.node import Place
-from service.domain.preemption import Protection
+from service.domain.preemption import Entitlement, Protection
 from service.domain.queue import PreemptWithin, Reclaim
 from service.domain.unit import MAX_MEMBERS
 
 #: No unit has a negative id, so that of a member is below 0; the last member is the newest.
 _ABOVE_ALL = 1 << 90
+_NEVER = datetime.max.replace(tzinfo=UTC)
 
 
 @dataclass(slots=True)
@@ -58,6 +59,7 @@ class Candidates:
         self._made: dict[int, Candidate] = {}
         self._surpluses: dict[int, tuple[Candidate, ...]] = {}
         self._spared: dict[int, frozenset[int]] = {}
+        self._ends: dict[int, Collection[datetime] | None] = {}
         self._lowest: dict[int, float] = {}
         #: By queue and priority of a row, whether it might take something of anybody.
         self._is_any: dict[tuple[int, int], bool] = {}
@@ -83,19 +85,48 @@ class Candidates:
         rested._rested_by = self._now + timedelta(seconds=self._policy.resize_interval_seconds)
         return rested
 
+    def count(self, row: PendingUnit) -> int:
+        """How many run where it might take something."""
+        sources = self._sources(self._world.configuration.queues[row.queue_id], row.priority)
+        return sum(len(self._world.running_in.get(source, ())) for source in sources)
+
     def ends(self, row: PendingUnit) -> list[datetime]:
         """Instants to come, in turn: from each somebody of whom the row might take something is kept no more,
         or the row does not wait for that any more."""
-        running, found = self._world.running, set[datetime]()
+        found, is_any = set[datetime](), False
         for source in self._sources(self._world.configuration.queues[row.queue_id], row.priority):
-            policy = self._world.configuration.queues[source].policy
-            for unit_id in self._spared_in(source) & running.keys():
-                untils = [until for _, until in protections(running[unit_id], policy)]
-                known = [until for until in untils if until is not None]
-                found.add(waits_since(row) + timedelta(seconds=self._policy.reclaim_delay_seconds))
-                if len(known) == len(untils):
-                    found.add(max(known))
+            ends = self._ends_in(source)
+            is_any, found = is_any or ends is not None, found.union(ends or ())
+        if is_any:
+            found.add(self._patience_of(row))
         return sorted(end for end in found if end > self._now)
+
+    def free_at(self, row: PendingUnit, candidate: Candidate, right: Entitlement) -> datetime:
+        """From when on the row may take the unit, or the member of one, by the right."""
+        rests, ends = self._now, [self._now]
+        for protection, until in self.keeping(candidate):
+            if protection is Protection.RESIZE_INTERVAL:
+                rests = until or _NEVER
+            else:
+                ends.append(until or _NEVER)
+        end = max(ends)
+        return max(rests, min(end, self._patience_of(row)) if right is Entitlement.RECLAIM else end)
+
+    def _patience_of(self, row: PendingUnit) -> datetime:
+        return waits_since(row) + timedelta(seconds=self._policy.reclaim_delay_seconds)
+
+    def _ends_in(self, queue_id: int) -> Collection[datetime] | None:
+        """When its units are kept no more, each by one rule, and when their surplus may be given up; None if
+        none is kept."""
+        if queue_id not in self._ends:
+            policy = self._world.configuration.queues[queue_id].policy
+            kept, ends = self._spared_in(queue_id) & self._world.running.keys(), set[datetime]()
+            for unit in map(self._world.running.__getitem__, kept):
+                rests = self._rests_until(unit) if unit.resized_at is not None else None
+                untils = (*(until for _, until in protections(unit, policy)), rests)
+                ends.update(until for until in untils if until is not None)
+            self._ends[queue_id] = ends if kept else None
+        return self._ends[queue_id]
 
     def keeping(self, candidate: Candidate) -> Iterator[tuple[Protection, datetime | None]]:
         """What keeps it from giving way when the cycle is made."""
@@ -123,6 +154,7 @@ class Candidates:
     def _copy(self) -> Candidates:
         other = copy(self)
         other._made, other._surpluses, other._spared, other._held = {}, {}, {}, {}
+        other._ends = {}
         return other
 
     def may_be_for(self, queue_id: int) -> bool:

@@ -45,14 +45,7 @@ class Chooser:
         best = Choice(None, candidates.claimant(row, {}))
         for usage in usages_of(query):
             claimant = candidates.claimant(row, usage)
-            trial = Trial(
-                self._world.capacity,
-                self._world.quota,
-                query=query,
-                claimant=claimant,
-                tests=min(_TESTS_OF_CLAIMANT, self.tests_left),
-                most_exact=self._most_exact,
-            )
+            trial = self.trial(claimant, query)
             before = trial.tests_left
             has_room = trial.place() is not None
             found = None if has_room else self._find(trial, query, candidates)
@@ -62,6 +55,17 @@ class Chooser:
             if found is not None and (best.found is None or rank_of(found) < rank_of(best.found)):
                 best = Choice(found, claimant)
         return best
+
+    def trial(self, claimant: Claimant, query: ShapeQuery) -> Trial:
+        """Of one claimant."""
+        return Trial(
+            self._world.capacity,
+            self._world.quota,
+            query=query,
+            claimant=claimant,
+            tests=min(_TESTS_OF_CLAIMANT, self.tests_left),
+            most_exact=self._most_exact,
+        )
 
     def _find(self, trial: Trial, query: ShapeQuery, candidates: Candidates) -> Found | None:
         """The surplus of elastic units before any of them goes whole, unless that would touch somebody of

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -15,14 +16,21 @@ from service.admission.plan import Blocker
 from service.admission.policy import Policy
 from service.admission.query import ShapeQuery
 from service.admission.resident import World
-from service.admission.trial import Candidate
+from service.admission.trial import Candidate, Trial
+from service.admission.usages import usages_of
+from service.admission.victims import entitled
 from service.admission.world import PendingUnit, RunningUnit
 from service.domain.preemption import Entitlement, Protection
 from service.domain.reasons import Code
 from service.domain.resources import CPUS, MEMORY
 
 #: How often places are sought in one cycle to date what is not done in it.
-_TESTS = 2000
+_TESTS = 400
+#: So many candidates are looked at for that, a few times for each claimant: with more nothing is told.
+_LOOKS = 6000
+_PASSES = 3
+#: At so many instants others are chosen, from the first on at which there would be room.
+_TRIES = 3
 #: Beyond the resize interval, for who began to wait shortly before the cycle that resized.
 _SLACK_SECONDS = 60.0
 #: So many groups are named.
@@ -83,6 +91,7 @@ class Delays:
         self._interval_seconds = policy.resize_interval_seconds
         self._candidates = candidates
         self._chooser = Chooser(world, policy, tests=_TESTS, most_exact=most_exact)
+        self._looks_left = _LOOKS
         self.found: dict[int, Delay] = {}
         self.awaited: set[int] = set()
 
@@ -92,21 +101,35 @@ class Delays:
         return min((delay.until for delay in self.found.values()), default=None)
 
     def note_refused(self, row: PendingUnit, query: ShapeQuery) -> None:
-        """Nobody gives way to the row now. By halves: who may be taken at an instant may be later, too."""
+        """Nobody gives way to the row now."""
         ends = self._candidates.ends(row)
-        found = self._at(row, query, ends[-1]) if ends else None
-        if found is None:
+        looks = _PASSES * self._candidates.count(row)
+        if not ends or looks > self._looks_left:
             return
-        first, last = 0, len(ends) - 1
-        while first < last and self._chooser.tests_left > 0:
-            middle = (first + last) // 2
-            earlier = self._at(row, query, ends[middle])
-            if earlier is None:
-                first = middle + 1
-            else:
-                last, found = middle, earlier
-        if first == last:
-            self._note(row, query, found, until=ends[last])
+        self._looks_left -= looks
+        first = self._first_with_room(row, query, ends)
+        for end in ends[first : first + _TRIES] if first is not None else ():
+            found = self._at(row, query, end)
+            if found is not None:
+                self._note(row, query, found, until=end)
+                return
+
+    def _first_with_room(self, row: PendingUnit, query: ShapeQuery, ends: Sequence[datetime]) -> int | None:
+        """Of the instants the first at which all who may be taken then would make room together."""
+        later, best = self._candidates.at(ends[-1]), len(ends)
+        for usage in usages_of(query):
+            trial = self._chooser.trial(later.claimant(row, usage), query)
+            parts = later.of(trial.claimant, query, is_whole=False)
+            tried = [parts]
+            if any(candidate.of is not None for candidate in parts):
+                tried.append(later.of(trial.claimant, query, is_whole=True))
+            for candidates in tried:
+                by_end: dict[int, list[Candidate]] = {}
+                for candidate, right in entitled(trial, candidates):
+                    at = bisect_left(ends, self._candidates.free_at(row, candidate, right))
+                    by_end.setdefault(at, []).append(candidate)
+                best = min(best, _first(best, by_end, trial))
+        return best if best < len(ends) else None
 
     def is_delayed(self, row: PendingUnit, query: ShapeQuery, choice: Choice) -> bool:
         """Whether those that were chosen are spared, for the surplus of groups that were resized a short
@@ -163,6 +186,29 @@ class Delays:
         for protection, _ in self._candidates.keeping(candidate):
             if protection is Protection.RESIZE_INTERVAL or not is_asked:
                 yield protection
+
+
+def _first(count: int, by_end: Mapping[int, Sequence[Candidate]], trial: Trial) -> int:
+    """Of so many positions the first at which there is room, by halves: who is gone at one of them is gone
+    at all that follow. `count` if there is none."""
+    low, high, freed = 0, count, 0
+    while low < high:
+        middle = (low + high) // 2
+        for candidate in _between(by_end, freed, middle + 1):
+            trial.free(candidate)
+        for candidate in _between(by_end, middle + 1, freed):
+            trial.hold(candidate)
+        freed = middle + 1
+        if trial.place() is not None:
+            high = middle
+        else:
+            low = middle + 1
+    trial.reset()
+    return low
+
+
+def _between(by_end: Mapping[int, Sequence[Candidate]], first: int, last: int) -> Iterator[Candidate]:
+    return (candidate for at in range(first, last) for candidate in by_end.get(at, ()))
 
 
 def _names(units: Iterable[RunningUnit]) -> tuple[str, ...]:

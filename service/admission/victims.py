@@ -11,6 +11,7 @@ from service.admission.cheapest import Found, Veto, find_cheapest
 from service.admission.entitlement import may_take
 from service.admission.giving_back import give_back, take_in_order
 from service.admission.trial import Candidate, Trial
+from service.domain.preemption import Entitlement
 
 _Key = Callable[[Candidate], tuple[object, ...]]
 
@@ -24,13 +25,14 @@ def find_victims(trial: Trial, candidates: Sequence[Candidate], veto: Veto) -> F
     """None if nobody is entitled to what is needed, or if it would not be enough. Leaves the trial without
     anybody gone."""
     # 1. Whoever could be taken at all: what the own queue gives makes the most room for other rights.
-    entitled = _entitled(trial, candidates)
-    if not entitled:
+    could = [candidate for candidate, _ in entitled(trial, candidates)]
+    if not could:
         return None
     # 2. The lowest highest priority with which there is room, then the least loss; one priority more as
     #    long as those that make room may not all be taken together.
-    for priority in sorted({candidate.unit.priority for candidate in entitled}):
-        within = _entitled(trial, [each for each in entitled if each.unit.priority <= priority])
+    for priority in sorted({candidate.unit.priority for candidate in could}):
+        below = [each for each in could if each.unit.priority <= priority]
+        within = [candidate for candidate, _ in entitled(trial, below)]
         if not _makes_room(trial, within):
             continue
         find = find_cheapest if len(within) <= trial.most_exact else _of_many
@@ -42,19 +44,23 @@ def find_victims(trial: Trial, candidates: Sequence[Candidate], veto: Veto) -> F
     return None
 
 
-def _entitled(trial: Trial, candidates: Sequence[Candidate]) -> list[Candidate]:
+def entitled(trial: Trial, candidates: Sequence[Candidate]) -> list[tuple[Candidate, Entitlement]]:
+    """Those who may be taken, each by what right, when all of the own queue who may be are gone."""
     queue_id = trial.claimant.row.queue_id
     own = [each for each in candidates if each.unit.queue_id == queue_id]
-    found = [each for each in own if may_take(trial.claimant, each.unit, trial.tree)]
-    for candidate in found:
+    found = list(_with_rights(trial, own))
+    for candidate, _ in found:
         trial.free(candidate)
-    others = [
-        each
-        for each in candidates
-        if each.unit.queue_id != queue_id and may_take(trial.claimant, each.unit, trial.tree)
-    ]
+    found += _with_rights(trial, [each for each in candidates if each.unit.queue_id != queue_id])
     trial.reset()
-    return found + others
+    return found
+
+
+def _with_rights(trial: Trial, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, Entitlement]]:
+    for candidate in candidates:
+        right = may_take(trial.claimant, candidate.unit, trial.tree)
+        if right is not None:
+            yield candidate, right
 
 
 def _makes_room(trial: Trial, candidates: Sequence[Candidate]) -> bool:

@@ -155,3 +155,17 @@ def _told_to_grow(made: Site, group_id: int) -> list[Code]:
     assert made.plan is not None
     verdict = made.plan.queues[1]
     return [blocker.code for blocker in verdict.verdicts[dict(verdict.growing)[group_id]]]
+
+
+def test_a_surplus_is_there_before_its_group_may_be_evicted_again() -> None:
+    """One gives up its surplus at any time, but is not evicted; the other has not run for long enough."""
+    made = _resized(
+        _elastic(1, 4), gang(4, role(4)), at=-INTERVAL, evictions_per_day=1, min_runtime_seconds=300
+    )
+    change(made, 1, admitted_at=after(-1000), preempted_at=(after(-100),))
+    made.submit(gang(2, role(6), priority=5, at=20))
+    made.cycle(20)
+    scope = made.blocker(2, Code.PREEMPTION_DELAYED).scope
+    assert (scope["until"], scope["groups"]) == (after(300).isoformat(timespec="seconds"), "2")
+    plan = made.cycle(300)
+    assert (_given_up(plan), _evicted(plan)) == ({1: 2}, [4])
