@@ -35,15 +35,12 @@ class GuardTurns:
         #: Searches that found nothing, and how often claims had changed then.
         self._failed: dict[GuardSearch, int] = {}
 
-    def of(self, rows: Sequence[PendingUnit]) -> Iterator[PendingUnit]:
-        """Whose turn it is, in that order, till all searches are made."""
-        for position, row in enumerate(rows):
-            if self._searches >= _IN_ORDER and len(rows) - position > _SEARCHES - self._searches:
-                yield from self._some_of(rows[position:])
-                return
-            yield row
+    def is_in_order(self, waiting: int) -> bool:
+        """Whether it is the next one's turn, of so many that wait: all are asked if they are not too many."""
+        return waiting <= _SEARCHES or self._searches < _IN_ORDER
 
-    def _some_of(self, rows: Sequence[PendingUnit]) -> Iterator[PendingUnit]:
+    def some_of(self, rows: Sequence[PendingUnit]) -> Iterator[PendingUnit]:
+        """Whose turn it is of the others, till all searches are made."""
         angle = (self._now - _EPOCH) // _MICROSECOND * _GOLDEN % _CIRCLE
         first = angle * len(rows) // _CIRCLE
         for row in (*rows[first:], *rows[:first]):

@@ -117,30 +117,39 @@ class Reserver:
     # ------------------------------------------------------------------ claims that are made
     def guard(self) -> None:
         """For those whose guard has run out, before anybody is considered: what is free next is theirs."""
-        waiting: list[PendingUnit] = []
-        for row in find_expired(
-            self._world,
-            self._now,
-            self._guard_seconds,
-            may_any=self._readiness.may_any_be_next,
-            is_next=self._readiness.may_be_next,
-        ):
+        expired = list(
+            find_expired(
+                self._world,
+                self._now,
+                self._guard_seconds,
+                may_any=self._readiness.may_any_be_next,
+                is_next=self._readiness.may_be_next,
+            )
+        )
+        waiting = {row.id for row in expired if self._waits_for_places(row)}
+        turns = GuardTurns(self._world, self._now, claims=self._claims, fitter=self._fitter)
+        put_off: list[PendingUnit] = []
+        for row in expired:
             claim = self._claims.find(row.id)
             if claim is not None:
                 self._guard_claim(claim)
-            elif row.shape_id in self._fitter.misses and self._readiness.lacks_places_alone(row):
-                waiting.append(row)
-        turns = GuardTurns(self._world, self._now, claims=self._claims, fitter=self._fitter)
-        for row in turns.of(waiting):
-            # Quota may be kept for those before it by now.
-            if self._readiness.lacks_places_alone(row):
+            elif row.id in waiting and turns.is_in_order(len(waiting)):
                 self._keep_for_guard(row, turns)
+            elif row.id in waiting:
+                put_off.append(row)
+        for row in turns.some_of(put_off):
+            self._keep_for_guard(row, turns)
+
+    def _waits_for_places(self, row: PendingUnit) -> bool:
+        is_missed = row.shape_id in self._fitter.misses
+        return is_missed and self._claims.find(row.id) is None and self._readiness.lacks_places_alone(row)
 
     def _keep_for_guard(self, row: PendingUnit, turns: GuardTurns) -> None:
         """Beside what is kept for others; if there is no such set, heads that come behind it give theirs up:
         else one after the other would, each with a date, and it would wait for ever."""
         behind = [claim for claim in self._claims if self._is_behind(row, claim)]
-        if turns.is_vain(row, behind):
+        # Quota may be kept for those before it by now.
+        if not self._readiness.lacks_places_alone(row) or turns.is_vain(row, behind):
             return
         found = self._search(row, is_endless=True)
         if found is None and behind:

@@ -256,6 +256,22 @@ def test_many_guards_without_places_hide_nobody_behind_them() -> None:
     assert guarded(made, seconds + 1) == {1, 66}
 
 
+def test_a_guard_takes_the_places_of_a_claim_whose_guard_runs_out_after_it() -> None:
+    """Both run out at once, and the younger has a date."""
+    policy = replace(POLICY, reserve_depth=1)
+    made = full(queue(1))
+    made.submit(gang(1, role(2, gpus=4)), Group(replace(gang(2).row, time_limit_seconds=50), gang(2).shape))
+    made.end(90)
+    one = gang(91, role(gpus=4, labels={"host": "n1"}), queue_id=9, priority=9)
+    two = gang(92, role(gpus=4, labels={"host": "n2"}), queue_id=9, priority=9)
+    made.submit(one, Group(replace(two.row, time_limit_seconds=2000), two.shape))
+    made.plan = plan_cycle(made.world, after(0), policy=policy)
+    made.world.admit(made.plan.admissions, after(0))
+    made.world.keep_claims(made.plan.claims_made, ended=made.plan.claims_ended)
+    plan = plan_cycle(made.world, after(960), policy=policy)
+    assert {claim.unit_id: claim.cause for claim in plan.claims_made}[unit_id(1, 0)] is ClaimCause.GUARD
+
+
 def test_equals_in_shape_are_answered_by_one_search() -> None:
     made = full(*(queue(number) for number in range(1, 71)))
     made.submit(
