@@ -25,7 +25,8 @@ _PASSING = frozenset({"nodes", "unavailable"})
 
 class PublishedOrder(msgspec.Struct, frozen=True, kw_only=True):
     """One queue's order as of (epoch, cycle), with the index of each waiting row's verdict. `growing`: groups
-    that run and wait for more members, with the index of theirs."""
+    that run and wait for more members, with the index of theirs. `guard_seconds`: the guard that the leader
+    goes by; None where an earlier release has published."""
 
     queue_id: int
     epoch: int
@@ -36,6 +37,7 @@ class PublishedOrder(msgspec.Struct, frozen=True, kw_only=True):
     verdict_of: bytes
     is_eligible: bytes
     growing: tuple[tuple[int, int], ...] = ()
+    guard_seconds: float | None = None
 
     def order(self) -> list[Waiting]:
         """The waiting rows in the order in which the next cycle considers them."""
@@ -94,8 +96,9 @@ class PublishedQueue(PublishedOrder, frozen=True, kw_only=True):
 class Publisher:
     """The leader's side: knows what it published last and writes only what differs."""
 
-    def __init__(self, client: redis.Redis) -> None:
+    def __init__(self, client: redis.Redis, *, guard_seconds: float | None = None) -> None:
         self._client = client
+        self._guard_seconds = guard_seconds
         source = files("service.inventory").joinpath("lua", "publish.lua").read_text()
         self._publish = client.register_script(source)
         self._queues: dict[int, _Known] = {}
@@ -130,7 +133,9 @@ class Publisher:
         for queue_id, verdict in queues.items():
             now = known[queue_id] = _compare(verdict, self._queues[queue_id], at=at)
             if now is not self._queues[queue_id]:
-                value = _published(verdict, now, epoch=epoch, cycle=cycle, at=at)
+                value = _published(
+                    verdict, now, epoch=epoch, cycle=cycle, at=at, guard_seconds=self._guard_seconds
+                )
                 replaced[keys.verdict(queue_id)] = msgspec.msgpack.encode(value)
         replaced |= {keys.verdict(queue_id): b"" for queue_id in self._queues.keys() - queues.keys()}
         if numbers != self._numbers:
@@ -214,7 +219,15 @@ def read_numbers(client: redis.Redis) -> dict[str, int]:
     return {} if value is None else msgspec.msgpack.decode(_bytes(value), type=dict[str, int])
 
 
-def _published(verdict: QueueVerdict, known: _Known, *, epoch: int, cycle: int, at: datetime) -> _PackedQueue:
+def _published(
+    verdict: QueueVerdict,
+    known: _Known,
+    *,
+    epoch: int,
+    cycle: int,
+    at: datetime,
+    guard_seconds: float | None,
+) -> _PackedQueue:
     order = verdict.order
     return _PackedQueue(
         queue_id=verdict.queue_id,
@@ -226,6 +239,7 @@ def _published(verdict: QueueVerdict, known: _Known, *, epoch: int, cycle: int, 
         verdict_of=order.verdict_of,
         is_eligible=order.is_eligible,
         growing=verdict.growing,
+        guard_seconds=guard_seconds,
         verdicts=known.packed_verdicts,
         since=known.packed_since,
     )

@@ -86,7 +86,8 @@ def get_position(
     now: datetime,
     guard_seconds: float,
 ) -> Standing:
-    """Raises NotFound and InventoryUnavailable."""
+    """`guard_seconds`: what a guard is taken for until a leader has published what it goes by. Raises
+    NotFound and InventoryUnavailable."""
     with reading(engine) as conn:
         group = get_visible_group(conn, public_id, principal=principal)
         facts = get_waiting_facts(conn, group.id, now=now)
@@ -94,6 +95,8 @@ def get_position(
         standing = _standing(conn, group, facts=facts, published=published, now=now)
         if not facts.is_eligible:
             return standing
+        if published is not None and published.guard_seconds is not None:
+            guard_seconds = published.guard_seconds
         return replace(standing, guard=find_guard(conn, group.id, guard_seconds=guard_seconds))
 
 

@@ -59,7 +59,7 @@ class Term:
         self._conn = conn
         self._client = client
         self._ledger = Ledger(client)
-        self._publisher = Publisher(client)
+        self._publisher = Publisher(client, guard_seconds=policy.guard_seconds)
         self._cycle = 0
         self._policy = policy
         #: From when on the last plan would be another one.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from datetime import datetime, timedelta
 from pathlib import Path
 from threading import Event
@@ -316,6 +317,17 @@ def test_its_guard_runs_only_while_places_alone_are_missing(
     user.post(f"/v1/groups/{short}/hold").raise_for_status()
     held = user.get(f"/v1/groups/{short}/position").json()
     assert (held["guard_at"], held["guard_left_seconds"]) == (None, None)
+
+
+def test_its_guard_is_the_one_that_the_leader_goes_by(
+    user: Client, settings: Settings, engine: Engine, redis: Redis
+) -> None:
+    with closing(Cluster(msgspec.structs.replace(settings, guard_seconds=1000.0), engine, redis)) as cluster:
+        _submit(user, gpus=4)
+        cluster.settle()
+        short = _submit(user, gpus=4)
+        cluster.settle()
+    assert 900 < user.get(f"/v1/groups/{short}/position").json()["guard_left_seconds"] <= 1000
 
 
 def test_what_keeps_others_from_giving_way_is_told_and_the_leader_wakes_for_it(
