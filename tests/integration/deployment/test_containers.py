@@ -15,9 +15,12 @@ from sqlalchemy import create_engine, text
 
 from service.client import Client
 from service.client.address import Address
+from tests import servers
 from tests.e2e.stacks import assert_clean, wait_status
 from tests.integration.deployment.compose import FILLED_IN, LASTING, SERVICES
 from tests.integration.deployment.containers import Container
+from tests.servers import Databases
+from workers.embedded.valkey import ValkeyServer
 
 #: One stack at a time.
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(240), pytest.mark.xdist_group("stack")]
@@ -26,6 +29,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(240), pytest.mark.xdist_grou
 _START_SECONDS = 60.0
 #: The last sign of life grows too old, then so many checks fail; each may take its timeout.
 _NOTICE_SECONDS = 60.0
+#: Half of what is usual, so that half as long is waited for what is to be noticed.
+_HEALTH_SECONDS = 5
 
 
 @dataclass
@@ -48,22 +53,33 @@ class Composed:
         )
 
 
-@pytest.fixture
-def composed(tmp_path: Path, empty_database_url: str, redis_url: str) -> Iterator[Composed]:
-    volume = tmp_path / "volume"
+@pytest.fixture(scope="module")
+def composed(
+    databases: Databases, inventory_server: ValkeyServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Composed]:
+    """All tests use it, one after the other; the last one stops it."""
+    folder = tmp_path_factory.mktemp("composed")
+    servers.empty_inventory(inventory_server)
+    with databases.empty() as database_url:
+        yield from _composed(folder, database_url=database_url, redis_url=inventory_server.url)
+
+
+def _composed(folder: Path, *, database_url: str, redis_url: str) -> Iterator[Composed]:
+    volume = folder / "volume"
     volume.mkdir(mode=0o700)
     port = _free_port()
     replaced = {
-        "MUSTER_DATABASE_URL": empty_database_url,
+        "MUSTER_DATABASE_URL": database_url,
         "MUSTER_REDIS_URL": redis_url,
         # In a container it is the container's address; here it would be everybody's.
         "MUSTER_HOST": "127.0.0.1",
         "MUSTER_PORT": str(port),
+        "MUSTER_HEALTH_SECONDS": str(_HEALTH_SECONDS),
     }
     with ExitStack() as stack:
 
         def start(service: str) -> Container:
-            own = tmp_path / service
+            own = folder / service
             return stack.enter_context(Container(service, volume=volume, own=own, replaced=replaced))
 
         migrate = start("migrate")
@@ -71,7 +87,7 @@ def composed(tmp_path: Path, empty_database_url: str, redis_url: str) -> Iterato
         containers = {service: start(service) for service in LASTING}
         for container in containers.values():
             container.wait_health("healthy", seconds=_START_SECONDS)
-        yield Composed(containers, f"http://127.0.0.1:{port}", volume, tmp_path, replaced)
+        yield Composed(containers, f"http://127.0.0.1:{port}", volume, folder, replaced)
 
 
 def _free_port() -> int:
@@ -88,20 +104,6 @@ def push_through(composed: Composed, name: str) -> None:
         group = client.submit({"name": name, "members": 4, "gpus": 2, "command": command})
         wait_status(client, group.id, "Succeeded")
         assert_clean(client)
-
-
-def test_a_group_succeeds_and_every_container_stops_within_its_grace(composed: Composed) -> None:
-    assert set(composed.containers) == set(LASTING)
-    push_through(composed, "first")
-    # A second one of a kind stands by, and is well as that.
-    with composed.one_more("worker") as standby:
-        standby.wait_health("healthy", seconds=_START_SECONDS)
-        assert standby.lines[-1].endswith("stands by")
-        assert "leads" in composed.containers["worker"].lines[-1]
-        assert standby.stop() == 0
-    for service, container in composed.containers.items():
-        # The HTTP server ends by the signal itself, when it has finished its requests.
-        assert container.stop() in {0, -signal.SIGTERM}, (service, container.output[-2000:])
 
 
 @pytest.mark.parametrize("frozen", [("worker", "ticker"), ("api", "dispatcher")])
@@ -124,7 +126,7 @@ def test_a_frozen_process_is_unhealthy_and_the_others_are_not(
             composed.containers[service].thaw()
     for service in frozen:
         composed.containers[service].wait_health("healthy", seconds=_NOTICE_SECONDS)
-    push_through(composed, "after")
+    push_through(composed, "thawed")
 
 
 def test_a_process_whose_loop_hangs_is_unhealthy_though_it_lives(composed: Composed) -> None:
@@ -146,3 +148,17 @@ def test_each_lasting_service_has_a_health_check_and_a_grace() -> None:
     for service in LASTING:
         assert SERVICES[service]["healthcheck"]["test"] == ["CMD", "muster", "health", service]
         assert SERVICES[service]["stop_grace_period"]
+
+
+def test_a_group_succeeds_and_every_container_stops_within_its_grace(composed: Composed) -> None:
+    assert set(composed.containers) == set(LASTING)
+    push_through(composed, "last")
+    # A second one of a kind stands by, and is well as that.
+    with composed.one_more("worker") as standby:
+        standby.wait_health("healthy", seconds=_START_SECONDS)
+        assert standby.lines[-1].endswith("stands by")
+        assert "leads" in composed.containers["worker"].lines[-1]
+        assert standby.stop() == 0
+    for service, container in composed.containers.items():
+        # The HTTP server ends by the signal itself, when it has finished its requests.
+        assert container.stop() in {0, -signal.SIGTERM}, (service, container.output[-2000:])
