@@ -23,22 +23,17 @@ def make_rivals(client: Client) -> None:
         client.queues.create(name, {"cohort": _COHORT, "nominal_quota": {"H100-80GB": gpus}, **policy})
 
 
-def rival_groups(journal: Journal) -> Iterator[Body]:
-    """Large ones of low priority, which take what they can get, and small ones to which they give way."""
-    chance = random.Random(_SEED)
-    for small in small_rivals(journal):
-        if chance.random() < 0.35:
-            yield journal.gang(4, seconds=chance.uniform(0.8, 1.6)) | {"queue": small["queue"]}
-        else:
-            yield small
-
-
 def small_rivals(journal: Journal) -> Iterator[Body]:
     """None needs more than a queue has of its own, so what has no priority gives way to each."""
     chance = random.Random(_SEED)
     while True:
         made = journal.gang(chance.randint(1, 2), seconds=chance.uniform(0.1, 0.3))
         yield made | {"queue": chance.choice(list(RIVALS)), "priority": chance.choice(_PRIORITIES)}
+
+
+def long_rival(journal: Journal, queue: str) -> Body:
+    """As large as its queue's quota. It runs until `Journal.open`."""
+    return journal.long_gang(RIVALS[queue], name="long") | {"queue": queue}
 
 
 def elastic_rival(journal: Journal, queue: str) -> Body:

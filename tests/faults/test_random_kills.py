@@ -19,7 +19,7 @@ from tests import servers
 from tests.e2e.stacks import Up, data_folder
 from tests.faults.chaos import Chaos
 from tests.faults.receipts import PolicyCounts, count_policy
-from tests.faults.rivals import RIVALS, elastic_rival, make_rivals, rival_groups, small_rivals
+from tests.faults.rivals import RIVALS, elastic_rival, long_rival, make_rivals, small_rivals
 from tests.faults.strikes import insist
 from tests.faults.trial import Trial, load_on, start
 from tests.faults.witness import connect
@@ -81,7 +81,9 @@ def test_random_kills_in_a_row(up: Up, tmp_path: Path, seed: int, kills: int) ->
 def test_random_kills_while_groups_give_way(up: Up, tmp_path: Path, seed: int, aimed_kills: int) -> None:
     with up.client() as client:
         make_rivals(client)
-    with load_on(up, tmp_path, pause_seconds=0.3, groups=rival_groups) as trial:
+    with load_on(up, tmp_path, pause_seconds=0.6, groups=small_rivals) as trial:
+        for queue in RIVALS:
+            trial.run(long_rival(trial.journal, queue))
         _strike(trial, Chaos(trial, seed, points=_EVICTION_POINTS), aimed_kills)
     seen = _counts(trial)
     assert seen.evictions >= aimed_kills // 15
