@@ -56,6 +56,8 @@ class AskedHeads:
         self._undated = undated
         self._giving_way = giving_way
         self._flavors: dict[int, frozenset[str]] = {}
+        #: By queue, whether its best row may go before a claim, and how often claims had changed then.
+        self._overtaking: dict[int, tuple[int, bool]] = {}
 
     def wants_any_of(self, queue_id: int) -> bool:
         """Whether a blocked head of the queue may get a claim, also one that is known to have no place."""
@@ -78,6 +80,13 @@ class AskedHeads:
         return self._claims.changes + len(self._undated.found) + self._giving_way.changes
 
     def _may_overtake_any(self, queue_id: int) -> bool:
+        known = self._overtaking.get(queue_id)
+        if known is None or known[0] != self._claims.changes:
+            may = self._find_any_to_overtake(queue_id)
+            known = self._overtaking[queue_id] = self._claims.changes, may
+        return known[1]
+
+    def _find_any_to_overtake(self, queue_id: int) -> bool:
         line = self._world.backlog.lines.get(queue_id)
         if not self._has_dates or line is None or not len(self._claims):
             return False

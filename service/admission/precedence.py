@@ -21,7 +21,7 @@ class Precedence:
         self._world = world
         self._query_of = query_of
         #: Whether classes must borrow, and how often quota had changed when that was asked.
-        self._borrowing: dict[tuple[int, int], tuple[int | None, bool]] = {}
+        self._borrowing: dict[tuple[int, int], tuple[int, bool]] = {}
 
     def goes_before(self, row: PendingUnit, claim: Claim) -> bool:
         claimant = self._world.pending[claim.unit_id]
@@ -37,7 +37,7 @@ class Precedence:
         node, key = self._world.quota.queues[row.queue_id], (row.queue_id, row.shape_id)
         if node.parent is None:
             return False
-        revision, known = self._world.quota.revision(row.queue_id), self._borrowing.get(key)
+        revision, known = node.root.revision, self._borrowing.get(key)
         if known is None or known[0] != revision:
             known = self._borrowing[key] = revision, must_borrow(node, self._query_of(row.shape_id))
         return known[1]

@@ -121,15 +121,17 @@ class ImaginedNode:
 
 
 class _Tally:
-    """Seats of one domain. Of nodes that were not looked at, `rest` is what they have at most, until it is
-    counted exactly."""
+    """Seats of one domain. `most`: more there are not, by GPUs alone; `given`: what has become free and
+    counts only there so far. Exactly: `imagined` on nodes that are imagined, and `rest` on all others."""
 
-    __slots__ = ("imagined", "is_exact", "rest", "stock")
+    __slots__ = ("given", "imagined", "is_exact", "most", "rest", "stock")
 
-    def __init__(self, stock: Stock, rest: int) -> None:
+    def __init__(self, stock: Stock, most: int) -> None:
         self.stock = stock
-        self.rest = rest
+        self.most = most
+        self.given: list[Taken] = []
         self.imagined = 0
+        self.rest = 0
         self.is_exact = False
 
 
@@ -160,8 +162,14 @@ class Sweep:
 
     def give(self, unit: Iterable[Taken]) -> list[Domain]:
         """What one unit holds is free. Returns the domains that have room since then."""
-        moved = {tally.stock.domain: tally for taken in unit if (tally := self._give(taken))}
-        return [domain for domain, tally in moved.items() if self._has_room(tally)]
+        given: dict[Domain, _Tally] = {}
+        for taken in unit:
+            membership = self._field.members.get(taken.node_id)
+            if membership is not None and membership.state.is_available:
+                tally = given[membership.stock.domain] = self._tallies[membership.stock.domain]
+                tally.given.append(taken)
+                tally.most += self._most_by(taken)
+        return [domain for domain, tally in given.items() if self._has_room(tally)]
 
     def nodes_with_seats(self, domains: Collection[Domain]) -> set[int]:
         """Of those in these domains that are imagined otherwise than they are: all on which a member could
@@ -177,36 +185,31 @@ class Sweep:
         is_there = membership is not None and membership.state.is_available
         return membership is not None and is_there and seats_now(self._role, membership) > 0
 
-    def _give(self, taken: Taken) -> _Tally | None:
-        """The tally that it changed."""
-        node = self._nodes.get(taken.node_id) or self._imagined(taken.node_id)
-        if node is None:
-            return None
-        tally, before = self._tallies[node.membership.stock.domain], node.seats
-        node.give(taken)
-        tally.imagined += node.seats - before
-        return tally if node.seats > before else None
-
-    def _imagined(self, node_id: int) -> ImaginedNode | None:
-        """With what is held besides."""
-        membership = self._field.members.get(node_id)
-        if membership is None or not membership.state.is_available:
-            return None
-        node = self._nodes[node_id] = ImaginedNode(self._role, membership)
-        tally = self._tallies[membership.stock.domain]
-        tally.rest -= node.seats if tally.is_exact else self._most_on(membership)
-        node.take(self._occupied.get(membership.stock.domain, {}).get(node_id, ()))
-        tally.imagined += node.seats
-        return node
-
     def _has_room(self, tally: _Tally) -> bool:
-        if tally.imagined + tally.rest < self._role.count:
+        if tally.most < self._role.count:
             return False
         if not tally.is_exact:
-            for node_id in self._occupied.get(tally.stock.domain, {}).keys() - self._nodes:
-                self._imagined(node_id)
+            for node_id in self._occupied.get(tally.stock.domain, ()):
+                tally.imagined += self._imagine(node_id).seats
             tally.is_exact, tally.rest = True, self._exact_rest(tally.stock)
+        for taken in tally.given:
+            node = self._nodes.get(taken.node_id)
+            if node is None:
+                node = self._imagine(taken.node_id)
+                tally.rest -= node.seats
+                tally.imagined += node.seats
+            before = node.seats
+            node.give(taken)
+            tally.imagined += node.seats - before
+        tally.given.clear()
         return tally.imagined + tally.rest >= self._role.count
+
+    def _imagine(self, node_id: int) -> ImaginedNode:
+        """With what is held besides."""
+        membership = self._field.members[node_id]
+        node = self._nodes[node_id] = ImaginedNode(self._role, membership)
+        node.take(self._occupied.get(membership.stock.domain, {}).get(node_id, ()))
+        return node
 
     def _exact_rest(self, stock: Stock) -> int:
         least = self._role.requests.gpus
@@ -223,7 +226,8 @@ class Sweep:
             return sum(len(rows) for rows in stock.buckets.values()) * self._role.count
         return self._field.rooms.seats(self._role.requests.gpus, stock.domain)
 
-    def _most_on(self, membership: Membership) -> int:
-        if not self._role.requests.gpus:
-            return self._role.count
-        return membership.bucket // self._role.requests.gpus
+    def _most_by(self, taken: Taken) -> int:
+        """So many seats more there are at most when it is free: each full number of GPUs makes one, and the
+        rest, with what is left over on the node, one more."""
+        gpus = self._role.requests.gpus
+        return -(-len(taken.devices) // gpus) if gpus else self._role.count
