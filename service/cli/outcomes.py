@@ -53,6 +53,10 @@ def list_places(places: Sequence[GroupPlace]) -> str:
     )
 
 
+#: Of a group without a time limit. Whoever waits for its places has no date, and it passes no claim.
+ENDLESS = "no time limit: counts as never ending"
+
+
 def describe_claim(group: Group, now: datetime) -> str:
     """The places that are kept for it, and when they should be free."""
     if (claim := group.claim) is None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import rich_click as click
 
 from service.cli.completing import complete_groups
-from service.cli.outcomes import describe_claim, describe_end, describe_places
+from service.cli.outcomes import ENDLESS, describe_claim, describe_end, describe_places
 from service.cli.printer import Cell, Column
 from service.cli.references import find_group_id
 from service.cli.session import Session, pass_session, print_options
@@ -174,7 +174,10 @@ def _limits(group: Group) -> str:
         ("start timeout", group.start_timeout_seconds),
         ("grace", group.grace_seconds),
     ]
-    return ", ".join(f"{name} {span(seconds)}" for name, seconds in parts if seconds is not None)
+    given = [f"{name} {span(seconds)}" for name, seconds in parts if seconds is not None]
+    if group.time_limit_seconds is None:
+        given.insert(0, ENDLESS)
+    return ", ".join(given)
 
 
 def _recovery(group: Group) -> str:

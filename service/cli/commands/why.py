@@ -9,6 +9,7 @@ import rich_click as click
 
 from service.cli.completing import complete_groups
 from service.cli.outcomes import (
+    ENDLESS,
     describe_claim,
     describe_end,
     describe_forecast,
@@ -119,7 +120,8 @@ def _size(group: Group) -> str:
     members = f"{_from_to(least, group.wanted_members)} member{'' if group.wanted_members == 1 else 's'}"
     gpus = f"{_from_to(fewest, group.wanted_gpus)} GPU{'' if group.wanted_gpus == 1 else 's'} in all"
     how = "placed together or not at all" if group.scheduling == "gang" else "each as soon as it fits"
-    return f"{members}, {gpus}, {how}; priority {group.priority}"
+    limit = f"; {ENDLESS}" if group.time_limit_seconds is None else ""
+    return f"{members}, {gpus}, {how}; priority {group.priority}{limit}"
 
 
 def _from_to(least: int, most: int) -> str:

@@ -31,7 +31,8 @@ def test_colours_can_be_left_out(server: str, group_id: str) -> None:
 def test_every_command_shows_what_it_should(server: str, group_id: str) -> None:
     for arguments, shown in (
         ("show sleepers", ["Pending", "3 × (1 CPU, 1 GiB): sleep 1", "Members", "Events", "Submitted"]),
-        ("why sleepers", ["asks for", "3 members", "PendingEvaluation"]),
+        ("show sleepers", ["no time limit: counts as never ending"]),
+        ("why sleepers", ["asks for", "3 members", "never ending", "PendingEvaluation", "likely start"]),
         ("queues", ["best_effort"]),
         ("keys", ["admin"]),
         ("nodes", ["There are no nodes"]),
