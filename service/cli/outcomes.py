@@ -87,6 +87,8 @@ def describe_forecast(forecast: Forecast, now: datetime) -> str:
     why = "; ".join(forecast.assumptions)
     if forecast.p50_at is None and forecast.p90_at is None:
         return f"unknown: {why}"
+    if forecast.p50_at is not None and forecast.p50_at == forecast.p90_at:
+        return f"by {clock_time(forecast.p50_at, today=now)}, if: {why}"
     parts = []
     if forecast.p50_at is not None:
         parts.append(f"{clock_time(forecast.p50_at, today=now)} (half of the time)")

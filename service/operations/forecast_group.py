@@ -144,19 +144,23 @@ def _of_holders(holders: Sequence[InTheWay], now: datetime) -> Iterator[str]:
     if not holders:
         yield "the places that are kept for it are free"
     if known:
-        yield _of_known(known, len(holders))
+        yield f"{_of_all(known, holders)} as others of {_whose(holders)} did"
     if bounded:
-        yield f"{bounded} end at their time limits: too few like them are known that ran for so long"
+        yield f"{_of_all(bounded, holders)} by time limit: too few like that are known, or none ran so long"
     if endless:
-        yield f"of {endless} nothing is known: no time limit, and too few like them that ran for so long"
+        yield f"of {endless} without a time limit nothing is known: too few like that, or none ran so long"
     yield "nobody goes before it, and its places stay healthy"
 
 
-def _of_known(known: int, holders: int) -> str:
-    if holders == 1:
-        return "the group on its places ends as others of its user did"
-    share = f"all {holders}" if known == holders else f"{known} of {holders}"
-    return f"{share} groups on its places end as others of their users did"
+def _of_all(some: int, holders: Sequence[InTheWay]) -> str:
+    if len(holders) == 1:
+        return "the group on its places ends"
+    share = f"all {some}" if some == len(holders) else f"{some} of {len(holders)}"
+    return f"{share} groups on its places end"
+
+
+def _whose(holders: Sequence[InTheWay]) -> str:
+    return "its user" if len(holders) == 1 else "their users"
 
 
 def _of_waits(group: GroupRow, waits: Sequence[float], *, is_known: bool) -> str:
