@@ -128,7 +128,7 @@ class Backfill:
     def _try(self, row: PendingUnit, head: Head, usable: frozenset[int], already: int = 0) -> Fitted:
         fitter, capacity = self._fitter, self._world.capacity
         before = len(fitter.admissions)
-        if not any(self._claims.taken.get(unit_id) for unit_id in usable):
+        if not usable or not any(self._claims.taken.get(unit_id) for unit_id in usable):
             fitted = fitter.fit(row, most=head.most - already, is_within=head.is_within)
         else:
             if self._has_missed(row.shape_id, usable) or fitter.caps_of(row, is_kept=False) is None:

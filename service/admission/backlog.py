@@ -93,6 +93,10 @@ class Backlog:
         for queue_id, keys in by_queue.items():
             self._add(queue_id, keys)
 
+    def key(self, unit_id: int) -> Key:
+        """Of a row that waits."""
+        return self._keys[unit_id]
+
     def next_wait_end(self, now: datetime) -> datetime | None:
         """The earliest instant after `now` at which a row becomes eligible by itself."""
         for index in range(bisect_left(self._waits, (now, -1)), len(self._waits)):

@@ -43,36 +43,47 @@ class Ends:
     def __init__(self, world: World, now: datetime) -> None:
         self._world = world
         self._now = now
+        #: Admissions that nobody has asked about yet: mostly nobody does.
+        self._noted: list[tuple[PendingUnit, Admission]] = []
         self._added: dict[int, dict[int, Holder]] = {}
         self._added_ends: list[tuple[datetime, int]] = []
         self._added_taken: dict[int, tuple[Taken, ...]] = {}
         self._added_units: dict[int, RunningUnit] = {}
 
     def add(self, row: PendingUnit, admission: Admission) -> None:
-        unit = running_of(row, admission, self._now)
-        taken = taken_by(unit.places, self._world.shapes[unit.shape_id])
-        self._added_taken[unit.id], self._added_units[unit.id] = taken, unit
-        for each in taken:
-            holder = Holder(unit.id, each, unit.frees_at)
-            self._added.setdefault(each.node_id, {})[unit.id] = holder
-        if unit.frees_at is not None:
-            self._added_ends.append((unit.frees_at, unit.id))
+        self._noted.append((row, admission))
 
     def add_all(self, admissions: Iterable[Admission]) -> None:
         for admission in admissions:
             self.add(self._world.pending[admission.from_unit_id], admission)
 
+    def _book(self) -> None:
+        """Look at what was noted."""
+        for row, admission in self._noted:
+            unit = running_of(row, admission, self._now)
+            taken = taken_by(unit.places, self._world.shapes[unit.shape_id])
+            self._added_taken[unit.id], self._added_units[unit.id] = taken, unit
+            for each in taken:
+                holder = Holder(unit.id, each, unit.frees_at)
+                self._added.setdefault(each.node_id, {})[unit.id] = holder
+            if unit.frees_at is not None:
+                self._added_ends.append((unit.frees_at, unit.id))
+        self._noted.clear()
+
     def on_node(self, node_id: int) -> list[Holder]:
+        self._book()
         return [*self._world.holders.on_node(node_id), *self._added.get(node_id, {}).values()]
 
     def bounded(self) -> Iterator[tuple[Taken, ...]]:
         """What is given back by those whose end is known, the first first."""
+        self._book()
         for _, unit_id in merge(self._world.holders.ends, sorted(self._added_ends)):
             yield self._taken(unit_id)
 
     def endless(self) -> Iterator[tuple[Taken, ...]]:
         """What is held by those who have no bound: whose like ran shortest first, then those of whom
         nothing is known, in the order of units."""
+        self._book()
         bounded = {unit_id for _, unit_id in (*self._world.holders.ends, *self._added_ends)}
         endless = {*self._world.holders.taken, *self._added_taken} - bounded
         for unit_id in sorted(endless, key=self._by_likely_end):

@@ -56,6 +56,10 @@ class Fitter:
         self.misses: set[int] = set()
         #: Those of them that find none either where everything is lent that is kept for others.
         self.hopeless: set[int] = set()
+        #: Shapes of which nothing is known that says so: within the cycle only a miss tells more.
+        self._undecided: set[int] = set()
+        #: What a unit of one member holds, by shape and model.
+        self._usages: dict[tuple[int, str], Mapping[str, int]] = {}
         #: Whether anything is kept for others; whether the row under way is tried on some of it, and has
         #: no place there, whatever the quota.
         self.has_kept = bool(capacity.kept)
@@ -125,7 +129,11 @@ class Fitter:
         kept for others."""
         known = self.hopeless if is_lent else self.misses
         if shape_id not in known:
+            if not is_lent and shape_id in self._undecided:
+                return False
             if self._capacity.find_answer(shape_id, self.query(shape_id), is_lent=is_lent) is not False:
+                if not is_lent:
+                    self._undecided.add(shape_id)
                 return False
             self._note_miss(shape_id, is_lent=is_lent)
         return True
@@ -159,6 +167,8 @@ class Fitter:
                 self._miss(row.shape_id, query)
             return 0
         query, shares = found
+        if query.is_single:
+            return self._admit_single(row, query, shares[0])
         places = tuple(gang_places(shape, shares, self._capacity.nodes))
         models: dict[int, dict[str, int]] = {}
         for share in shares:
@@ -170,21 +180,36 @@ class Fitter:
         self._admit(row, 0, places=places, taken=taken, usage=usage_of(query.shape, models))
         return 1
 
+    def _admit_single(self, row: PendingUnit, query: ShapeQuery, share: Share) -> int:
+        """A gang of one member: as any other, with what its equals hold."""
+        key = row.shape_id, share.model
+        usage = self._usages.get(key)
+        if usage is None:
+            gpus = {} if share.model == NO_MODEL else {share.model: share.gpus}
+            usage = self._usages[key] = usage_of(query.shape, {0: gpus})
+        (devices,) = devices_of_members(share)
+        taken = Taken(share.node_id, devices, share.cpus_milli, share.memory_mib)
+        self._capacity.take(taken)
+        self._admit(row, 0, places=(Place(0, 0, share.node_id, devices),), taken=(taken,), usage=usage)
+        return 1
+
     def _place_gang(
         self, row: PendingUnit, query: ShapeQuery, caps: Mapping[str, int]
     ) -> tuple[ShapeQuery, tuple[Share, ...]] | None:
         """Places, and the size for which they are: of an elastic gang the largest that fits now."""
         shape = self._shapes[row.shape_id]
 
-        def place(sized: ShapeQuery) -> tuple[ShapeQuery, tuple[Share, ...]] | None:
+        def place(counts: Counts) -> tuple[ShapeQuery, tuple[Share, ...]] | None:
+            sized = query.sized(counts)
+            if self._is_too_much(row, sized):
+                return None
             shares = place_gang(self._capacity, sized, caps=caps, avoided=row.avoided_nodes)
             return None if shares is None else (sized, shares)
 
-        def place_size(counts: Counts) -> tuple[ShapeQuery, tuple[Share, ...]] | None:
-            sized = query.sized(counts)
-            return None if self._is_too_much(row, sized) else place(sized)
-
-        return largest(shape, place_size) if shape.is_elastic else place(query)
+        if shape.is_elastic:
+            return largest(shape, place)
+        shares = place_gang(self._capacity, query, caps=caps, avoided=row.avoided_nodes)
+        return None if shares is None else (query, shares)
 
     def _fit_members(self, row: PendingUnit, query: ShapeQuery, *, want: int, caps: Mapping[str, int]) -> int:
         within = self.quota.members_within(row.queue_id, query, want)
@@ -223,7 +248,7 @@ class Fitter:
 
     def _is_too_much(self, row: PendingUnit, query: ShapeQuery) -> bool:
         """For the queue, for its owner or group, or beside what is kept, whichever model it takes."""
-        if self.quota.exceeded(row.queue_id, query):
+        if not self.quota.has_room(row.queue_id, query):
             return True
         rooms = self._rooms(row)
         return bool(rooms) and bool(exceeded(query, rooms))

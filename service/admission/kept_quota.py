@@ -105,8 +105,7 @@ class KeptQuota:
     def _is_stopped(self, row: PendingUnit, rooms: Mapping[str, int]) -> bool:
         """Whether not all of it may start. Of a range that may choose among models: whether nothing may."""
         query = self._fitter.query(row.shape_id)
-        has_choice = any(len(role.models) > 1 for role in query.roles)
-        return bool(exceeded(query, rooms)) or not (query.shape.is_gang or has_choice)
+        return bool(exceeded(query, rooms)) or not (query.shape.is_gang or query.has_choice)
 
     # ------------------------------------------------------------------ class by class
     def stopped_classes(self, queue_id: int, gate: Gate) -> frozenset[int]:

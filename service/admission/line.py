@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Collection
 
 #: Priority (negated), submission in microseconds, group, first index, unit: the one order of
 #: listing, position and admission. Then what is asked most, the unit being unique: its shape, and
@@ -54,9 +53,17 @@ class Line:
             del self.keys[at], self.group_ids[at], self.unit_ids[at], self.shape_ids[at]
             self.not_plain -= not key[6]
 
-    def without(self, unit_ids: Collection[int]) -> Line:
+    def without(self, keys: list[Key]) -> Line:
         """A line of its own, without these rows."""
-        return Line([key for key in self.keys if key[4] not in unit_ids])
+        rest = Line()
+        rest.keys, rest.not_plain = self.keys[:], self.not_plain
+        rest.group_ids, rest.unit_ids, rest.shape_ids = (
+            self.group_ids[:],
+            self.unit_ids[:],
+            self.shape_ids[:],
+        )
+        rest.remove(keys)
+        return rest
 
     def _set(self, keys: list[Key]) -> None:
         self.keys = keys

@@ -76,11 +76,10 @@ def _needs_of(queries: Iterable[tuple[int, ShapeQuery]]) -> _Needs:
     needs: dict[str, list[tuple[int, int]]] = {}
     choosing: list[tuple[int, ShapeQuery]] = []
     for shape_id, query in queries:
-        has_choice = any(len(role.models) > 1 for role in query.roles)
-        if has_choice:
+        if query.has_choice:
             choosing.append((shape_id, query))
         for resource, need in query.most.items():
-            if need and (resource not in query.models or not has_choice):
+            if need and (resource not in query.models or not query.has_choice):
                 needs.setdefault(resource, []).append((need, shape_id))
     in_order = {resource: sorted(each) for resource, each in needs.items()}
     return _Needs(

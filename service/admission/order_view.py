@@ -28,7 +28,11 @@ class QueueView:
     ) -> None:
         self._world = world
         self._now = now
-        self._finished = finished
+        #: By queue, the rows that are not listed any more.
+        self._finished: dict[int, list[Key]] = {}
+        for unit_id in finished:
+            queue_id, key = world.pending[unit_id].queue_id, world.backlog.key(unit_id)
+            self._finished.setdefault(queue_id, []).append(key)
         self._admitted = admitted
 
     def verdict(self, queue_id: int, by_shape: Mapping[int, Verdict], holding: Key | None) -> QueueVerdict:
@@ -79,8 +83,8 @@ class QueueView:
     ) -> tuple[QueueVerdict, datetime | None]:
         """The verdict, and until when it is good: the next instant for which a row of the queue waits."""
         line = self._world.backlog.lines.get(queue_id, _NOBODY)
-        if queue_id in self._admitted:
-            line = line.without(self._finished)
+        if queue_id in self._finished:
+            line = line.without(self._finished[queue_id])
         verdicts, eligible = tuple(by_shape.values()), self._eligible(queue_id, line)
         numbers = {shape_id: number for number, shape_id in enumerate(by_shape)}
         verdict_of = array("q", map(numbers.__getitem__, line.shape_ids))

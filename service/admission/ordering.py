@@ -163,7 +163,7 @@ class Heads:
         row, node = self._backlog.rows[candidate.key[4]], self._world.quota.queues[queue_id]
         query = self._fitter.query(row.shape_id)
         count = 1 if query.shape.is_gang else row.last_index - row.first_index + 1
-        has_choice = node.parent is not None and any(len(role.models) > 1 for role in query.roles)
+        has_choice = query.has_choice and node.parent is not None
         return Head(
             candidate.key,
             candidate.class_id,

@@ -6,7 +6,7 @@ For one role alone both orders are exact: they look at every node that has a sea
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from service.admission.field import Entry, Field, Membership, Stock
 from service.admission.query import RoleQuery
@@ -41,6 +41,36 @@ def pack(role: RoleQuery, choice: int, *, field: Field, stock: Stock, scratch: S
                 membership = tightest or membership
             left -= _seat(role, membership, model=model, scratch=scratch, want=left)
     return want - left
+
+
+def pick(role: RoleQuery, *, field: Field, stock: Stock, avoided: Collection[int]) -> Membership | None:
+    """The node on which `pack` would seat one member alone."""
+    cpus_milli, memory_mib = role.requests.cpus_milli, role.requests.memory_mib
+
+    def first_with_seat(rows: Iterable[Entry]) -> Membership | None:
+        for cpus_free, _, node_id in rows:
+            if cpus_free < cpus_milli:
+                return None
+            if node_id not in avoided:
+                membership = field.members[node_id]
+                if membership.state.free_memory_mib >= memory_mib:
+                    return membership
+        return None
+
+    for top in _roomiest_first(role, stock):
+        than = first_with_seat(reversed(stock.buckets[top]))
+        if than is None:
+            continue
+        # As `_tightest`: the least that is enough; of those with as much as it has, that one.
+        gpus = role.requests.gpus
+        for bucket in sorted(b for b in stock.buckets if gpus <= b <= top) if gpus else (top,):
+            rows = stock.buckets[bucket]
+            enough = (rows[at] for at in range(bisect_left(rows, (cpus_milli,)), len(rows)))
+            if found := first_with_seat(enough):
+                is_less = bucket < top or found.state.free_cpus_milli < than.state.free_cpus_milli
+                return found if is_less else than
+        return than
+    return None
 
 
 def pour(role: RoleQuery, choice: int, *, field: Field, stock: Stock, scratch: Scratch, want: int) -> int:

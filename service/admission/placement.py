@@ -17,7 +17,7 @@ from itertools import islice, product
 
 from service.admission.capacity import Capacity
 from service.admission.field import Field
-from service.admission.packing import pour
+from service.admission.packing import pick, pour
 from service.admission.query import RoleQuery, ShapeQuery
 from service.admission.scratch import Scratch, Share
 from service.admission.search import Search
@@ -78,6 +78,8 @@ def place_members(
 
 def _place_gang(query: ShapeQuery, scratch: Scratch, rung: Rung | None = None) -> tuple[Share, ...] | None:
     """Places in one domain of the level by which the query has its nodes."""
+    if query.is_single and query.shape.terms.filling is Filling.PACK:
+        return _place_one(query, scratch, rung)
     for choice in islice(product(*(range(len(role.models)) for role in query.roles)), MAX_CHOICES):
         if not _is_within_caps(query, choice, scratch):
             continue
@@ -89,6 +91,18 @@ def _place_gang(query: ShapeQuery, scratch: Scratch, rung: Rung | None = None) -
     if len(query.roles) == 1 and len(query.roles[0].models) == 1:
         return None
     return _place_mixed(query, scratch, rung)
+
+
+def _place_one(query: ShapeQuery, scratch: Scratch, rung: Rung | None) -> tuple[Share, ...] | None:
+    """As any gang, of one member alone: the shortest way to the same place."""
+    (role,) = query.roles
+    for choice, (model, field) in enumerate(zip(role.models, role.fields, strict=True)):
+        for domain in _tightest_first(query, (choice,), rung) if scratch.bound(role, model, 1) else ():
+            membership = pick(role, field=field, stock=field.stocks[domain], avoided=scratch.avoided)
+            if membership is not None:
+                scratch.take(role, model, membership, 1)
+                return tuple(scratch.shares)
+    return None
 
 
 def _place_mixed(query: ShapeQuery, scratch: Scratch, rung: Rung | None) -> tuple[Share, ...] | None:

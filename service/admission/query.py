@@ -76,6 +76,7 @@ class RoleQuery:
         return field.rooms.most_seats(self.requests.gpus, cpus_milli=self.requests.cpus_milli)
 
     def seats(self, field: Field, domain: Domain) -> int:
+        """As `most_seats`, of this domain."""
         return field.rooms.seats(self.requests.gpus, domain, cpus_milli=self.requests.cpus_milli)
 
     def sized(self, count: int) -> RoleQuery:
@@ -96,13 +97,22 @@ class Check:
     positions: frozenset[int]
     role: RoleShape | None
 
+    def suffices(self) -> bool:
+        need, field = self.need, self.field
+        return (
+            (not need.gpus or need.gpus <= field.gpus())
+            and (not need.cpus_milli or need.cpus_milli <= field.cpus_milli())
+            and (not need.memory_mib or need.memory_mib <= field.memory_mib())
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShapeQuery:
     """`roles` in the order in which they are placed: most GPUs first, then most CPUs, so that
     members without GPUs do not take what the others need. An independent shape asks for one
     member at a time. `fields` are all that decide whether it has a place; `ladder` are levels that it
-    would rather be in one domain of. `most` is, by quota resource, the most that one unit would take."""
+    would rather be in one domain of. `most` is, by quota resource, the most that one unit would take.
+    `has_choice`: some role may choose among models; `is_single`: one member of a gang, and in no slice."""
 
     shape: Shape
     roles: tuple[RoleQuery, ...]
@@ -112,6 +122,8 @@ class ShapeQuery:
     ladder: tuple[Rung, ...]
     models: tuple[str, ...]
     most: Mapping[str, int]
+    has_choice: bool
+    is_single: bool
 
     def sized(self, counts: Sequence[int]) -> ShapeQuery:
         """The same gang with so many members of each role."""
@@ -129,6 +141,7 @@ class ShapeQuery:
             total=shape.total(),
             checks=tuple(checks),
             most=_most(shape, roles),
+            is_single=_is_single(shape, roles),
         )
 
     def at_level(self, capacity: Fields, level: str) -> ShapeQuery:
@@ -143,12 +156,7 @@ class ShapeQuery:
 
     def has_sums(self) -> bool:
         """Whether every sum suffices, on the nodes that labels and models allow."""
-        return all(
-            check.need.gpus <= check.field.gpus()
-            and check.need.cpus_milli <= check.field.cpus_milli()
-            and check.need.memory_mib <= check.field.memory_mib()
-            for check in self.checks
-        )
+        return all(check.suffices() for check in self.checks)
 
 
 def compile_query(capacity: Fields, shape: Shape) -> ShapeQuery:
@@ -176,7 +184,13 @@ def compile_query(capacity: Fields, shape: Shape) -> ShapeQuery:
         ladder=ladder(capacity.pools, shape.preferred, shape.required) if shape.is_gang else (),
         models=tuple(sorted({model for role in roles for model in role.models if model != NO_MODEL})),
         most=_most(shape, roles),
+        has_choice=any(len(role.models) > 1 for role in roles),
+        is_single=_is_single(shape, roles),
     )
+
+
+def _is_single(shape: Shape, roles: Sequence[RoleQuery]) -> bool:
+    return shape.is_gang and len(roles) == 1 and roles[0].count == 1 and roles[0].slices is None
 
 
 def _most(shape: Shape, roles: Iterable[RoleQuery]) -> dict[str, int]:

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from service.admission.query import ShapeQuery
+from service.admission.quota_nodes import Amounts, QuotaNode
 from service.admission.quota_tree import QuotaTree, Room
 from service.domain.reasons import Code
 from service.domain.resources import CPUS, MEMORY
@@ -26,8 +27,8 @@ class QuotaBook:
 
     def __init__(self, tree: QuotaTree) -> None:
         self.tree = tree
-        self._revisions = tree.revisions()
-        self._charged: list[tuple[int, Mapping[str, int]]] = []
+        #: Of what was charged, what was held and used there before, and its revision.
+        self._before: dict[QuotaNode, tuple[Amounts, Amounts, int]] = {}
         #: By queue, with the revision of its tree.
         self._rooms: dict[int, tuple[int, dict[str, Room | None]]] = {}
 
@@ -42,18 +43,20 @@ class QuotaBook:
         return rooms[resource]
 
     def headroom(self, queue_id: int, resource: str) -> int | None:
-        room = self.room(queue_id, resource)
-        return None if room is None else room.amount
+        return self.tree.available(queue_id, resource)
 
     def charge(self, queue_id: int, usage: Mapping[str, int]) -> None:
+        queue = self.tree.queues.get(queue_id)
+        for node in () if queue is None else queue.line:
+            if node not in self._before:
+                self._before[node] = node.held.copy(), node.usage.copy(), node.revision
         self.tree.charge(queue_id, usage)
-        self._charged.append((queue_id, usage))
 
     def give_back(self) -> None:
-        """The tree is as it was, also by its revisions."""
-        while self._charged:
-            self.tree.refund(*self._charged.pop())
-        self.tree.restore(self._revisions)
+        """What was charged is as it was, also by its revisions: what was found out then holds again."""
+        for node, (held, usage, revision) in self._before.items():
+            node.held, node.usage, node.revision = held, usage, revision
+        self._before.clear()
 
     def caps(self, queue_id: int, query: ShapeQuery, *, is_within: bool = False) -> dict[str, int]:
         """GPUs by model that the queue may still take, for models that its quota bounds; `is_within`: of
@@ -68,8 +71,7 @@ class QuotaBook:
     def has_room(self, queue_id: int, query: ShapeQuery) -> bool:
         """Whether there is quota for one unit, on some of the models that it could take."""
         for resource, need in query.most.items():
-            room = self.room(queue_id, resource)
-            if room is not None and need > room.amount:
+            if need and (left := self.headroom(queue_id, resource)) is not None and need > left:
                 return not self.exceeded(queue_id, query)
         return True
 

@@ -41,11 +41,14 @@ class QuotaNode:
     kept_below: Amounts = field(default_factory=dict)
     counted_below: frozenset[str] = frozenset({CPUS, MEMORY})
     root: QuotaNode = field(init=False)
+    #: Itself and all above it.
+    line: tuple[QuotaNode, ...] = field(init=False)
     #: Stands for what is held in it: another one whenever that has changed.
     revision: int = 0
 
     def __post_init__(self) -> None:
         self.root = self if self.parent is None else self.parent.root
+        self.line = (self,) if self.parent is None else (self, *self.parent.line)
 
     def counts(self, resource: str) -> bool:
         """Whether what is held of the resource is counted against a quota: flavors always."""
@@ -57,10 +60,7 @@ class QuotaNode:
 
     def path(self) -> Iterator[QuotaNode]:
         """Itself and all above it."""
-        node: QuotaNode | None = self
-        while node is not None:
-            yield node
-            node = node.parent
+        return iter(self.line)
 
 
 def build_nodes(configuration: Configuration) -> tuple[dict[int, QuotaNode], dict[int, QuotaNode]]:

@@ -65,7 +65,6 @@ class QuotaTree:
         if capacity is not None:
             self.capacity = capacity
         self.queues, self.cohorts = build_nodes(configuration)
-        self._nodes = (*self.queues.values(), *self.cohorts.values())
         self._charges = 0
         #: What the members of a cohort have left, with the revision of its root.
         self._rooms: dict[tuple[int, str], tuple[int, Room]] = {}
@@ -139,7 +138,7 @@ class QuotaTree:
         for resource, amount in usage.items():
             if amount:
                 _add(node, resource, amount)
-        for each in node.path():
+        for each in node.line:
             each.revision = self._charges
 
     def refund(self, queue_id: int, usage: Mapping[str, int]) -> None:
@@ -151,15 +150,6 @@ class QuotaTree:
         node = self.queues.get(queue_id)
         return None if node is None else node.root.revision
 
-    def revisions(self) -> Sequence[int]:
-        """For `restore`."""
-        return [node.revision for node in self._nodes]
-
-    def restore(self, revisions: Sequence[int]) -> None:
-        """All is held again that was held then: what was found out then holds again."""
-        for node, revision in zip(self._nodes, revisions, strict=True):
-            node.revision = revision
-
     def held(self, queue_id: int, resource: str) -> int:
         node = self.queues.get(queue_id)
         return 0 if node is None else node.held.get(resource, 0)
@@ -167,8 +157,13 @@ class QuotaTree:
     def available(self, queue_id: int, resource: str) -> int | None:
         """How much more the queue may take, None for no bound; 0 also where too much is held because a
         quota was lowered."""
-        room = self.room(queue_id, resource)
-        return None if room is None else room.amount
+        node = self.queues[queue_id]
+        left = _left(node, resource) if node.has_quota and node.counts(resource) else None
+        limit = None if node.quota.limit is None else node.quota.limit.get(resource)
+        if limit is not None:
+            most = limit - node.held.get(resource, 0)
+            left = most if left is None or most < left else left
+        return left if left is None or left > 0 else 0
 
     def room(self, queue_id: int, resource: str) -> Room | None:
         """As `available`, with what bounds it: the tightest, and its own before that of others."""
@@ -289,11 +284,24 @@ def _add(node: QuotaNode, resource: str, amount: int) -> None:
         node.held[resource] = node.held.get(resource, 0) + amount
         return
     taken = amount
-    for each in node.path():
+    for each in node.line:
         each.held[resource] = each.held.get(resource, 0) + amount
-        before = each.borrowed(resource)
-        each.usage[resource] = each.usage.get(resource, 0) + taken
-        taken = each.borrowed(resource) - before
+        before, own = each.usage.get(resource, 0), each.guaranteed.get(resource, 0)
+        after = each.usage[resource] = before + taken
+        # What it has of its own takes nothing from its parent.
+        taken = max(0, after - own) - max(0, before - own)
+
+
+def _left(node: QuotaNode, resource: str) -> int:
+    """The amount of `QuotaTree._room`, which is asked for most."""
+    usage = node.usage.get(resource, 0)
+    if node.parent is None:
+        return node.subtree.get(resource, 0) - usage
+    left = _left(node.parent, resource)
+    if resource in node.quota.borrowing:
+        left = min(left, _most_borrowed(node, resource))
+    own = node.guaranteed.get(resource, 0) - usage
+    return own + left if own > 0 else left
 
 
 def _most_borrowed(node: QuotaNode, resource: str) -> int:

@@ -55,9 +55,23 @@ class _Seat:
     """A queue, a cohort or (without a node) the root of all. `order`: the ranks of its children that may have
     a row to offer, none of them higher than it is, and `children` whose they are. `runner`: of a queue, its
     next row when it was last asked. `asked`: for which row, and with how much held, a rank was found last.
-    `least`: of a cohort, no row below it comes before this key."""
+    `least`: of a cohort, no row below it comes before this key; `first`: the queue below it whose row its
+    rank is that of. `sure`: what decides that rank, as it was when it was found."""
 
-    __slots__ = ("asked", "children", "extra", "least", "node", "order", "parent", "query", "rank", "runner")
+    __slots__ = (
+        "asked",
+        "children",
+        "extra",
+        "first",
+        "least",
+        "node",
+        "order",
+        "parent",
+        "query",
+        "rank",
+        "runner",
+        "sure",
+    )
 
     def __init__(self, node: QuotaNode | None, parent: _Seat | None) -> None:
         self.node = node
@@ -67,7 +81,9 @@ class _Seat:
         self.children: dict[Key, _Seat] = {}
         self.rank: Rank | None = None
         self.asked: tuple[Runner, int, Rank] | None = None
+        self.sure: tuple[int, int] | None = None
         self.least: Key | None = None
+        self.first: _Seat | None = None
         self.runner: Runner | None = None
         self.query: ShapeQuery | None = None
 
@@ -98,8 +114,11 @@ class Tournament:
         self._query_of = query_of
         self._root = _Seat(None, None)
         self._seats: dict[QuotaNode, _Seat] = {}
-        #: Which queue was first below a cohort, while nothing has changed that decides it.
-        self._firsts: dict[_Seat, tuple[int, int, _Seat]] = {}
+        #: How much had changed when somebody was asked last.
+        self._changes = 0
+        #: By root, cohorts that stand where the row does that was found for them. If that row is none any
+        #: more, another one below them may come earlier.
+        self._found: dict[QuotaNode, list[_Seat]] = {}
         for queue_id, amounts in sorted(extra.items()):
             node = tree.queues.get(queue_id)
             for each in node.path() if node is not None else ():
@@ -121,23 +140,41 @@ class Tournament:
 
     def first(self) -> int | None:
         """The queue whose turn it is."""
+        self._note_changes()
         found = self._first_below(self._root)
-        return None if found is None or found[1].node is None else found[1].node.id
+        return None if found is None else _node_of(found.first or found).id
 
     def move(self, queue_id: int) -> None:
         """What the queue holds may have changed, and its next row."""
         row = self._seat(self._tree.queues[queue_id])
+        self._doubt(_node_of(row).root)
         for seat in row.above():
-            self._firsts.pop(seat, None)
             self._place(seat, self._ask(seat) if seat is row else self._guess_of(seat))
+            seat.sure = None
+
+    def _note_changes(self) -> None:
+        changes = self._changes_of()
+        if changes != self._changes:
+            self._changes = changes
+            for root in tuple(self._found):
+                self._doubt(root)
+
+    def _doubt(self, root: QuotaNode) -> None:
+        """Rows that were found in this tree may be none any more."""
+        for cohort in self._found.pop(root, ()):
+            self._place(cohort, self._guess_of(cohort))
+            cohort.sure = None
 
     def turns(self, queue_id: int, most: int) -> int:
         """How many units of its next row, of `most`, the first queue may take before it is another's turn."""
         row = self._seat(self._tree.queues[queue_id])
+        self._note_changes()
         rivals = [
-            (seat, rival[0])
+            (seat, rival.rank)
             for seat in row.above()
-            if seat.parent is not None and (rival := self._first_below(seat.parent, besides=seat))
+            if seat.parent is not None
+            and (rival := self._first_below(seat.parent, besides=seat)) is not None
+            and rival.rank is not None
         ]
         low, high, middle = 1, most, 2
         while low < high:
@@ -148,47 +185,40 @@ class Tournament:
             middle = (low + high + 1) // 2
         return low
 
-    def _first_below(self, seat: _Seat, besides: _Seat | None = None) -> tuple[Rank, _Seat] | None:
-        """The queue that is first of those below the seat, asked anew, and the rank of the child that it is
-        in; `besides`: of its other children."""
-        best: tuple[Rank, _Seat] | None = None
+    def _first_below(self, seat: _Seat, besides: _Seat | None = None) -> _Seat | None:
+        """The child that is first, its rank found anew if anything has changed that decides it; `besides`:
+        of its other children."""
         at = 0
-        while at < len(seat.order) and (best is None or seat.order[at] < best[0]):
+        while at < len(seat.order):
             child = seat.children[seat.order[at].key]
             if child is besides:
                 at += 1
-            elif child.least is None:
-                before, after = child.rank, self._ask(child)
-                if after == before and after is not None:
-                    best = after, child
-                else:
-                    at = min(at, self._place(child, after))
-            elif (found := self._first_in(child)) is None:
-                self._place(child, None)
-            else:
-                rank = self._rank(child, found)
-                if best is None or rank < best[0]:
-                    best = rank, found
-                at += 1
-        return best
+                continue
+            node = _node_of(child)
+            sure = node.root.revision, self._changes
+            if child.sure == sure:
+                return child
+            rank = self._ask(child) if node.is_queue else self._look_below(child)
+            child.sure = sure
+            if rank == child.rank:
+                return child
+            # Whoever stands there now may have a lower rank.
+            self._place(child, rank)
+            at = 0
+        return None
 
-    def _first_in(self, cohort: _Seat) -> _Seat | None:
-        """As it was found before, if nothing has changed."""
-        assert cohort.node is not None
-        revision, changes = cohort.node.root.revision, self._changes_of()
-        known = self._firsts.get(cohort)
-        if known is not None and known[:2] == (revision, changes):
-            return known[2]
+    def _look_below(self, cohort: _Seat) -> Rank | None:
+        """The rank of a cohort with the next row of the queue that is first in it."""
         found = self._first_below(cohort)
         if found is None:
             return None
-        self._firsts[cohort] = revision, changes, found[1]
-        return found[1]
+        cohort.first = found.first or found
+        self._found.setdefault(_node_of(cohort).root, []).append(cohort)
+        return self._rank(cohort, cohort.first)
 
     def _ask(self, seat: _Seat) -> Rank | None:
         """The rank of a queue with its next row."""
-        assert seat.node is not None
-        seat.runner = self._next_of(seat.node.id)
+        seat.runner = self._next_of(_node_of(seat).id)
         if seat.runner is None:
             return None
         seat.query = self._query_of(seat.runner)
@@ -254,6 +284,11 @@ class Tournament:
             seat.extra[resource] = seat.extra.get(resource, 0.0) + amount
 
 
+def _node_of(seat: _Seat) -> QuotaNode:
+    assert seat.node is not None
+    return seat.node
+
+
 def _append(seat: _Seat, rank: Rank) -> None:
     """Its parent's order is to be sorted yet."""
     assert seat.parent is not None
@@ -276,7 +311,7 @@ def must_borrow(node: QuotaNode, query: ShapeQuery, taken: int = 0) -> bool:
     short = [
         resource
         for resource, need in query.most.items()
-        if need and node.counts(resource) and need > _own_room(node, resource) - taken * need
+        if need and node.counts(resource) and (taken + 1) * need > _own_room(node, resource)
     ]
     if not short or any(resource not in query.models for resource in short):
         return bool(short)
