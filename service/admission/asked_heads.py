@@ -87,8 +87,10 @@ class AskedHeads:
         return known[1]
 
     def _find_any_to_overtake(self, queue_id: int) -> bool:
+        if not self._has_dates or not self._claims.by_unit:
+            return False
         line = self._world.backlog.lines.get(queue_id)
-        if not self._has_dates or line is None or not len(self._claims):
+        if line is None:
             return False
         if queue_id not in self._world.quota.queues:
             return False

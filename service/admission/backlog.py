@@ -52,6 +52,13 @@ def starts_of_priorities(keys: list[Key]) -> Iterator[int]:
         at = bisect_left(keys, (keys[at][0] + 1,), at)
 
 
+def first_submitted(keys: list[Key]) -> int:
+    """When the first was submitted of sorted keys, in microseconds."""
+    if keys[0][0] == keys[-1][0]:
+        return keys[0][1]
+    return min(keys[at][1] for at in starts_of_priorities(keys))
+
+
 class Backlog:
     """Waiting rows. `revisions` counts, by queue, the changes of what waits in it, `class_revisions`
     those of which shapes wait in it."""
@@ -116,8 +123,7 @@ class Backlog:
 
     def oldest_in(self, queue_id: int) -> datetime:
         """When the first was submitted of those that wait in the queue."""
-        keys = self.lines[queue_id].keys
-        return _EPOCH + min(keys[at][1] for at in starts_of_priorities(keys)) * _MICROSECOND
+        return _EPOCH + first_submitted(self.lines[queue_id].keys) * _MICROSECOND
 
     def _add(self, queue_id: int, keys: list[Key]) -> None:
         self.revisions[queue_id] = self.revisions.get(queue_id, 0) + 1

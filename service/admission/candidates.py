@@ -248,7 +248,7 @@ class Candidates:
         is_left = unit.id not in self._chosen or (
             unit.id in self._shrinking and self._rested_by > self._began_at
         )
-        return unit.is_preemptible and unit.evicting_until is None and is_left
+        return _may_go(unit) and is_left
 
     def _sources(self, queue: Queue, priority: float) -> Iterator[int]:
         """Queues with running units from which this one might take something: itself, and those of its tree
@@ -271,11 +271,13 @@ class Candidates:
     def _lowest_in(self, queue_id: int) -> float:
         """The lowest priority of what runs in the queue and may be preempted, when the cycle began."""
         if queue_id not in self._lowest:
-            running, lowest = self._world.running_in.get(queue_id, {}), inf
-            for unit in running.values():
-                if unit.priority < lowest and self._is_open(unit):
-                    lowest = unit.priority
-            self._lowest[queue_id] = lowest
+            node, known = self._world.quota.queues.get(queue_id), self._world.memory.lowest.get(queue_id)
+            revision = -1 if node is None else node.revision
+            if known is None or node is None or known[0] != revision:
+                running = self._world.running_in.get(queue_id, {}).values()
+                known = revision, min((unit.priority for unit in running if _may_go(unit)), default=inf)
+                self._world.memory.lowest[queue_id] = known
+            self._lowest[queue_id] = known[1]
         return self._lowest[queue_id]
 
     def _as_a_whole(self, unit: RunningUnit) -> tuple[Candidate, ...]:
@@ -345,6 +347,10 @@ class Candidates:
                         spared.update(each.unit.id for each in self._surplus(unit))
             self._spared[queue_id] = frozenset(spared)
         return self._spared[queue_id]
+
+
+def _may_go(unit: RunningUnit) -> bool:
+    return unit.is_preemptible and unit.evicting_until is None
 
 
 def _is_on(candidate: Candidate, fields: Iterable[Field]) -> bool:

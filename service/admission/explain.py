@@ -107,6 +107,10 @@ class Explainer:
         queues: dict[int, QueueVerdict] = {}
         for queue_id in sorted({*world.configuration.queues, *world.backlog.shapes_in}):
             verdicts = memory.queue_classes.get(queue_id, _NO_CLASSES).by_shape
+            kept_view = view.kept(queue_id, verdicts) if queue_id not in holding else None
+            if kept_view is not None:
+                queues[queue_id] = kept_view
+                continue
             if queue_id in gone:
                 verdicts = {key: each for key, each in verdicts.items() if key not in gone[queue_id]}
             queues[queue_id] = view.verdict(queue_id, verdicts, holding.get(queue_id))

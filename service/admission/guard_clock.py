@@ -11,9 +11,17 @@ from service.admission.eligibility import is_open
 from service.admission.fit import Fitter
 from service.admission.kept_quota import KeptQuota
 from service.admission.line import Key
-from service.admission.memory import HaltedMemo
+from service.admission.memory import HaltedMemo, SettledMemo
 from service.admission.own_limits import exceeded
-from service.admission.pauses import EVERYBODY, GuardPause, Halted, Pauses, next_pauses, without_old
+from service.admission.pauses import (
+    EVERYBODY,
+    NOBODY,
+    GuardPause,
+    Halted,
+    Pauses,
+    next_pauses,
+    without_old,
+)
 from service.admission.policy import Policy
 from service.admission.quota import exceeded_models
 from service.admission.resident import World
@@ -57,6 +65,8 @@ class GuardClocks:
             dropped.update((queue_id, pause.began_at) for pause in pauses[queue_id])
         for queue_id in backlog.shapes_in:
             before = pauses.get(queue_id, ())
+            if self._is_settled(queue_id, before):
+                continue
             after = self._next(queue_id, before)
             if after is not before:
                 made.extend(pause for pause in after if pause not in before)
@@ -65,11 +75,36 @@ class GuardClocks:
         made.sort(key=lambda pause: (pause.queue_id, pause.began_at))
         return Noted(tuple(made), frozenset(dropped))
 
+    def _is_settled(self, queue_id: int, before: Pauses) -> bool:
+        """Whether all is as it was when nothing had to be noted."""
+        memory = self._world.memory
+        known = memory.settled.get(queue_id)
+        if known is None or queue_id in self._emptied or queue_id in self._world.backlog.bound:
+            return False
+        gate = memory.gates.of(queue_id)
+        return (
+            known.gate is gate
+            and known.answers == gate.answers
+            and known.pauses is before
+            and known.infeasible == len(memory.infeasible.get(queue_id, ()))
+        )
+
+    def _note_settled(self, queue_id: int, before: Pauses, halted: Halted) -> None:
+        """Of a queue where classes alone are asked, if all stand still whose last pause goes on, and nobody
+        else: what has to be noted later may depend on the instant."""
+        memory = self._world.memory
+        is_by_class = not self._fitter.limits.is_limited(queue_id) and halted.moving is None
+        goes_on = before[-1].halted if before and before[-1].ended_at is None else NOBODY
+        if is_by_class and halted == goes_on and queue_id not in self._emptied:
+            gate, infeasible = memory.gates.of(queue_id), len(memory.infeasible.get(queue_id, ()))
+            memory.settled[queue_id] = SettledMemo(gate, gate.answers, infeasible, before)
+
     def _next(self, queue_id: int, before: Pauses) -> Pauses:
         if len(self._emptied.get(queue_id, ())) == len(self._world.backlog.shapes_in[queue_id]):
             # Nobody waits any more, as the next cycle sees.
             return before
         halted = self._halted(queue_id)
+        self._note_settled(queue_id, before, halted)
         after = next_pauses(
             before,
             halted,

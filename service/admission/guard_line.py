@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
-from service.admission.backlog import Backlog, ClassId, starts_of_priorities
+from service.admission.backlog import Backlog, ClassId, first_submitted, starts_of_priorities
 from service.admission.eligibility import is_eligible, waits_until
 from service.admission.line import Key
 from service.admission.pauses import Pauses, clock_of
@@ -70,7 +70,7 @@ class Guards:
             self._drop(class_id)
             if class_id in backlog.classes:
                 keys = backlog.classes[class_id]
-                first = min(keys[at][1] for at in starts_of_priorities(keys))
+                first = first_submitted(keys)
                 self._note_due(class_id, first + guard // _MICROSECOND)
         backlog.touched.clear()
         latest = (now - _EPOCH) // _MICROSECOND

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from service.admission.backlog import ClassId
 from service.admission.differences import NodeChanges
 from service.admission.gates import Gate, Gates
-from service.admission.pauses import Halted
+from service.admission.pauses import Halted, Pauses
 from service.admission.plan import Blocker, QueueVerdict
 from service.admission.quota import Exceeded
 from service.admission.tree_changes import TreeChanges
@@ -78,6 +78,16 @@ class GuardSearch(NamedTuple):
     behind: tuple[int, ...]
 
 
+class SettledMemo(NamedTuple):
+    """Of a queue whose guard clocks stood or ran as noted, and of which nobody but classes is asked: on what
+    that rests."""
+
+    gate: Gate
+    answers: int
+    infeasible: int
+    pauses: Pauses
+
+
 class Memory:
     """Equal verdicts are one object from cycle to cycle, so that comparing them costs nothing."""
 
@@ -94,6 +104,9 @@ class Memory:
         #: By queue, the classes that never fit.
         self.infeasible: dict[int, set[int]] = {}
         self.halted: dict[int, HaltedMemo] = {}
+        self.settled: dict[int, SettledMemo] = {}
+        #: The lowest priority that runs in a queue and may be preempted, with the revision of what is held.
+        self.lowest: dict[int, tuple[int, float]] = {}
         #: Which flavors the classes of a queue could take, and how often these had changed then.
         self.flavors: dict[int, tuple[int, frozenset[str]]] = {}
         #: What everybody needs who waits in a queue, with its revision of classes.
@@ -164,5 +177,8 @@ class Memory:
             merged: dict[str, int] = {}
             for part in parts:
                 merged.update(part)
-            self._parts, self._numbers = parts, dict(sorted(merged.items()))
+            # Mostly amounts have changed, and not what is named.
+            is_named = merged.keys() == self._numbers.keys()
+            names = self._numbers if is_named else sorted(merged)
+            self._parts, self._numbers = parts, {name: merged[name] for name in names}
         return self._numbers

@@ -31,11 +31,15 @@ class Openings:
     def has_quota(self, queue_id: int) -> bool:
         """Whether there may be quota for anything that waits in the queue."""
         cohort = self._cohort(queue_id)
+        if cohort is not None and len(cohort.closed) == len(self._queues_of):
+            return False
         return cohort is None or not cohort.closed.issuperset(self._shapes_in[queue_id])
 
     def has_room(self, queue_id: int) -> bool:
         """Whether there may be quota, and a place, for anything that waits in the queue."""
         cohort, misses = self._cohort(queue_id), self._fitter.misses
+        if cohort is not None and len(cohort.closed) == len(self._queues_of):
+            return False
         for shape_id in self._shapes_in[queue_id]:
             if shape_id not in misses and (cohort is None or shape_id not in cohort.closed):
                 return True

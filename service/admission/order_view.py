@@ -35,6 +35,21 @@ class QueueView:
             self._finished.setdefault(queue_id, []).append(key)
         self._admitted = admitted
 
+    def kept(self, queue_id: int, by_shape: Mapping[int, Verdict]) -> QueueVerdict | None:
+        """The object of the last cycle, where that is told at once: for a queue from which nothing was
+        admitted, where nobody waits for the clock, or for a turn."""
+        known = self._world.memory.queues.get(queue_id)
+        if (
+            known is not None
+            and known.by_shape is by_shape
+            and known.revision == self._world.backlog.revisions.get(queue_id, 0)
+            and known.good_until is None
+            and not known.turn
+            and queue_id not in self._admitted
+        ):
+            return known.value
+        return None
+
     def verdict(self, queue_id: int, by_shape: Mapping[int, Verdict], holding: Key | None) -> QueueVerdict:
         """`by_shape`: the verdict of each class; `holding`: the blocked head of a strict queue."""
         turn = self._turn(queue_id, holding)

@@ -56,10 +56,13 @@ class Heads:
         self._openings = openings
         self._without = without
         self._onlooker = onlooker
+        #: How much had changed when somebody was asked last, and of which queues the onlooker wanted nobody.
+        self._seen = self._changes()
+        self._unwanted: set[int] = set()
         self._tournament = Tournament(
             world.quota,
             next_of=self._next,
-            changes_of=self._changes,
+            changes_of=self._see_changes,
             query_of=lambda runner: fitter.query(runner.key[5]),
             extra=extra or {},
         )
@@ -116,7 +119,12 @@ class Heads:
         """Most queues have nobody for whom there is anything, and are not looked at any closer."""
         if queue.order is Order.STRICT or self._openings.has_room(queue.id):
             return True
-        return self._onlooker is not None and self._onlooker.wants_any_of(queue.id)
+        if self._onlooker is None or queue.id in self._unwanted:
+            return False
+        if not self._onlooker.wants_any_of(queue.id):
+            self._unwanted.add(queue.id)
+            return False
+        return True
 
     def _least_needs(self, queue_id: int) -> Mapping[str, int]:
         """What everybody needs who waits in the queue."""
@@ -138,6 +146,13 @@ class Heads:
             self._fronts[queue_id] = self._open(queue)
         front = self._fronts[queue_id]
         return None if front is None else front.peek()
+
+    def _see_changes(self) -> int:
+        changes = self._changes()
+        if changes != self._seen:
+            self._seen = changes
+            self._unwanted.clear()
+        return changes
 
     def _changes(self) -> int:
         """Counts what may change next rows besides quota: shapes that find no place, and what others want."""

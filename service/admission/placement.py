@@ -41,7 +41,7 @@ def place_gang(
 ) -> tuple[Share, ...] | None:
     """Places for every member, or None. `caps`: GPUs by model that the queue may still take.
     Nodes in `avoided` are used only when there is no place without them."""
-    if not all(role.may_seat_all() for role in query.roles) or not query.has_sums():
+    if not query.is_single and not (all(role.may_seat_all() for role in query.roles) and query.has_sums()):
         return None
     for left_out in (avoided, _NO_NODES) if avoided else (_NO_NODES,):
         scratch = Scratch(capacity.nodes, caps, left_out)
@@ -138,7 +138,9 @@ def _tightest_first(query: ShapeQuery, choice: tuple[int, ...], rung: Rung | Non
     role, field = first
     if role.requests.gpus and role.most_seats(field) < role.count:
         return
-    for stock in field.rooms.with_room(role.whole.gpus):
+    # Where there is one domain alone, nobody has to sort them.
+    is_one = len(field.stocks) == 1
+    for stock in tuple(field.stocks.values()) if is_one else field.rooms.with_room(role.whole.gpus):
         domain = stock.domain
         if (
             (rung is None or rung.allows(domain))

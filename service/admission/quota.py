@@ -71,7 +71,7 @@ class QuotaBook:
     def has_room(self, queue_id: int, query: ShapeQuery) -> bool:
         """Whether there is quota for one unit, on some of the models that it could take."""
         for resource, need in query.most.items():
-            if need and (left := self.headroom(queue_id, resource)) is not None and need > left:
+            if need and (left := self.tree.available(queue_id, resource)) is not None and need > left:
                 return not self.exceeded(queue_id, query)
         return True
 

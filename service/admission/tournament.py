@@ -10,7 +10,7 @@ best row would that it could have: whoever stands first and is what it seemed to
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, insort
 from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
@@ -23,6 +23,9 @@ from service.admission.shares import share_of
 
 #: What counts besides what is held now, by queue and resource: decayed usage.
 Extra = Mapping[int, Mapping[str, float]]
+
+
+_NOTHING: Mapping[str, float] = {}
 
 
 class Runner(Protocol):
@@ -76,9 +79,10 @@ class _Seat:
     def __init__(self, node: QuotaNode | None, parent: _Seat | None) -> None:
         self.node = node
         self.parent = parent
-        self.extra: dict[str, float] = {}
-        self.order: list[Rank] = []
-        self.children: dict[Key, _Seat] = {}
+        self.extra: Mapping[str, float] = _NOTHING
+        if node is None or not node.is_queue:
+            self.order: list[Rank] = []
+            self.children: dict[Key, _Seat] = {}
         self.rank: Rank | None = None
         self.asked: tuple[Runner, int, Rank] | None = None
         self.sure: tuple[int, int] | None = None
@@ -132,7 +136,7 @@ class Tournament:
             _append(seat, Rank(_borrows_at_least(node, guess.needs), self._share(seat), guess.key))
         # Who is below comes behind who is above.
         for seat in reversed(self._seats.values()):
-            if seat.order:
+            if not _node_of(seat).is_queue and seat.order:
                 seat.order.sort()
                 seat.least = min(rank.key for rank in seat.order)
                 _append(seat, Rank(False, self._share(seat), seat.least))
@@ -147,10 +151,9 @@ class Tournament:
     def move(self, queue_id: int) -> None:
         """What the queue holds may have changed, and its next row."""
         row = self._seat(self._tree.queues[queue_id])
+        self._place(row, self._ask(row))
+        row.sure = None
         self._doubt(_node_of(row).root)
-        for seat in row.above():
-            self._place(seat, self._ask(seat) if seat is row else self._guess_of(seat))
-            seat.sure = None
 
     def _note_changes(self) -> None:
         changes = self._changes_of()
@@ -160,7 +163,8 @@ class Tournament:
                 self._doubt(root)
 
     def _doubt(self, root: QuotaNode) -> None:
-        """Rows that were found in this tree may be none any more."""
+        """Rows that were found in this tree may be none any more. Cohorts come before those that they are
+        in."""
         for cohort in self._found.pop(root, ()):
             self._place(cohort, self._guess_of(cohort))
             cohort.sure = None
@@ -230,20 +234,18 @@ class Tournament:
             return None
         return Rank(False, self._share(cohort), cohort.least)
 
-    def _place(self, seat: _Seat, rank: Rank | None) -> int:
-        """Give it another rank, or none. Returns at which place it stands, or would stand next."""
+    def _place(self, seat: _Seat, rank: Rank | None) -> None:
+        """Give it another rank, or none."""
         assert seat.parent is not None
+        if rank == seat.rank:
+            return
         order, children = seat.parent.order, seat.parent.children
-        at = len(order)
         if seat.rank is not None:
-            at = bisect_left(order, seat.rank)
-            del order[at], children[seat.rank.key]
+            del order[bisect_left(order, seat.rank)], children[seat.rank.key]
         seat.rank = rank
         if rank is not None:
-            at = bisect_left(order, rank)
-            order.insert(at, rank)
+            insort(order, rank)
             children[rank.key] = seat
-        return at
 
     def _rank(self, seat: _Seat, row: _Seat) -> Rank:
         """Of a queue or cohort with the next row of a queue."""
@@ -267,7 +269,7 @@ class Tournament:
 
     def _share(self, seat: _Seat, query: ShapeQuery | None = None, taken: int = 0) -> float:
         assert seat.node is not None
-        extra: Mapping[str, float] = seat.extra
+        extra = seat.extra
         if taken and query is not None:
             extra = {r: extra.get(r, 0.0) + taken * query.most.get(r, 0) for r in {*extra, *query.most}}
         return share_of(seat.node, self._tree.capacity, extra) if extra else self._tree.share_of(seat.node)
@@ -280,8 +282,10 @@ class Tournament:
         return seat
 
     def _add_extra(self, seat: _Seat, amounts: Mapping[str, float]) -> None:
+        extra = dict(seat.extra)
         for resource, amount in amounts.items():
-            seat.extra[resource] = seat.extra.get(resource, 0.0) + amount
+            extra[resource] = extra.get(resource, 0.0) + amount
+        seat.extra = extra
 
 
 def _node_of(seat: _Seat) -> QuotaNode:
