@@ -97,7 +97,11 @@ class Gate:
                 self._add(shape_id, query_of(shape_id))
         # 2. Those that changed sides.
         for measure, needs in self._needs.items():
-            before, level = self._levels.get(measure), self._level(measure, book)
+            before = self._levels.get(measure)
+            if before is not None and before.low == inf:
+                # What nothing bounds stays so, with these queues.
+                continue
+            level = self._level(measure, book)
             if level != before:
                 self._levels[measure] = level
                 affected.update(_between(needs, before, level) if before is not None else ())

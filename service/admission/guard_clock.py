@@ -87,6 +87,7 @@ class GuardClocks:
             and known.answers == gate.answers
             and known.pauses is before
             and known.infeasible == len(memory.infeasible.get(queue_id, ()))
+            and known.kept == self._kept.stopped_classes(queue_id, gate)
         )
 
     def _note_settled(self, queue_id: int, before: Pauses, halted: Halted) -> None:
@@ -97,7 +98,8 @@ class GuardClocks:
         goes_on = before[-1].halted if before and before[-1].ended_at is None else NOBODY
         if is_by_class and halted == goes_on and queue_id not in self._emptied:
             gate, infeasible = memory.gates.of(queue_id), len(memory.infeasible.get(queue_id, ()))
-            memory.settled[queue_id] = SettledMemo(gate, gate.answers, infeasible, before)
+            kept = self._kept.stopped_classes(queue_id, gate)
+            memory.settled[queue_id] = SettledMemo(gate, gate.answers, infeasible, kept, before)
 
     def _next(self, queue_id: int, before: Pauses) -> Pauses:
         if len(self._emptied.get(queue_id, ())) == len(self._world.backlog.shapes_in[queue_id]):

@@ -85,6 +85,7 @@ class SettledMemo(NamedTuple):
     gate: Gate
     answers: int
     infeasible: int
+    kept: frozenset[int]
     pauses: Pauses
 
 

@@ -31,14 +31,14 @@ class Openings:
     def has_quota(self, queue_id: int) -> bool:
         """Whether there may be quota for anything that waits in the queue."""
         cohort = self._cohort(queue_id)
-        if cohort is not None and len(cohort.closed) == len(self._queues_of):
+        if cohort is not None and self._is_closed(cohort):
             return False
         return cohort is None or not cohort.closed.issuperset(self._shapes_in[queue_id])
 
     def has_room(self, queue_id: int) -> bool:
         """Whether there may be quota, and a place, for anything that waits in the queue."""
         cohort, misses = self._cohort(queue_id), self._fitter.misses
-        if cohort is not None and len(cohort.closed) == len(self._queues_of):
+        if cohort is not None and self._is_closed(cohort):
             return False
         for shape_id in self._shapes_in[queue_id]:
             if shape_id not in misses and (cohort is None or shape_id not in cohort.closed):
@@ -54,10 +54,21 @@ class Openings:
             return False
         return self._fitter.quota.has_room(queue_id, self._fitter.query(shape_id))
 
+    def is_closed(self, cohort: QuotaNode) -> bool:
+        """Whether there is no quota for anything that waits, or no place, in any queue of the cohort: told at
+        once, so that a no says nothing."""
+        misses = self._fitter.misses
+        is_hopeless = len(misses) >= len(self._queues_of) and misses.issuperset(self._queues_of)
+        return is_hopeless or self._is_closed(self._of(cohort))
+
+    def _is_closed(self, cohort: _Cohort) -> bool:
+        return len(cohort.closed) == len(self._queues_of)
+
     def _cohort(self, queue_id: int) -> _Cohort | None:
         node = self._tree.queues[queue_id].parent
-        if node is None:
-            return None
+        return None if node is None else self._of(node)
+
+    def _of(self, node: QuotaNode) -> _Cohort:
         known = self._cohorts.get(node)
         if known is None:
             if self._needs is None:

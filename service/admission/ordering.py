@@ -64,6 +64,8 @@ class Heads:
             next_of=self._next,
             changes_of=self._see_changes,
             query_of=lambda runner: fitter.query(runner.key[5]),
+            is_over=openings.is_closed,
+            may_offer=lambda queue_id: self._may_have_heads(world.configuration.queues[queue_id]),
             extra=extra or {},
         )
         #: None: nothing more of the queue is considered.

@@ -56,16 +56,18 @@ class Rank(NamedTuple):
 
 class _Seat:
     """A queue, a cohort or (without a node) the root of all. `order`: the ranks of its children that may have
-    a row to offer, none of them higher than it is, and `children` whose they are. `runner`: of a queue, its
-    next row when it was last asked. `asked`: for which row, and with how much held, a rank was found last.
-    `least`: of a cohort, no row below it comes before this key; `first`: the queue below it whose row its
-    rank is that of. `sure`: what decides that rank, as it was when it was found."""
+    a row to offer, none of them higher than it is, and `children` whose they are; `unasked`: those of queues
+    that nobody has asked yet. `runner`: of a queue, its next row when it was last asked. `asked`: for which
+    row, and with how much held, a rank was found last. `least`: of a cohort, no row below it comes before
+    this key; `first`: the queue below it whose row its rank is that of. `sure`: what decides that rank, as it
+    was when it was found."""
 
     __slots__ = (
         "asked",
         "children",
         "extra",
         "first",
+        "is_swept",
         "least",
         "node",
         "order",
@@ -74,6 +76,7 @@ class _Seat:
         "rank",
         "runner",
         "sure",
+        "unasked",
     )
 
     def __init__(self, node: QuotaNode | None, parent: _Seat | None) -> None:
@@ -83,6 +86,8 @@ class _Seat:
         if node is None or not node.is_queue:
             self.order: list[Rank] = []
             self.children: dict[Key, _Seat] = {}
+            self.unasked: dict[Key, QuotaNode] = {}
+            self.is_swept = False
         self.rank: Rank | None = None
         self.asked: tuple[Runner, int, Rank] | None = None
         self.sure: tuple[int, int] | None = None
@@ -101,7 +106,9 @@ class _Seat:
 
 class Tournament:
     """`next_of` gives the next row of a queue; within a cycle a later one is never better. `changes_of`
-    counts what may change it, besides what is held in the queue's tree. `query_of` says what a row asks."""
+    counts what may change it, besides what is held in the queue's tree. `query_of` says what a row asks.
+    `is_over` says of a cohort that there is nothing left for its queues, or hardly any: which those are, says
+    `may_offer`."""
 
     def __init__(
         self,
@@ -110,12 +117,16 @@ class Tournament:
         next_of: Callable[[int], Runner | None],
         changes_of: Callable[[], int],
         query_of: Callable[[Runner], ShapeQuery],
+        is_over: Callable[[QuotaNode], bool],
+        may_offer: Callable[[int], bool],
         extra: Extra,
     ) -> None:
         self._tree = tree
         self._next_of = next_of
         self._changes_of = changes_of
         self._query_of = query_of
+        self._is_over = is_over
+        self._may_offer = may_offer
         self._root = _Seat(None, None)
         self._seats: dict[QuotaNode, _Seat] = {}
         #: How much had changed when somebody was asked last.
@@ -132,8 +143,10 @@ class Tournament:
         """These queues may have a row to offer."""
         for queue_id, guess in guesses.items():
             node = self._tree.queues[queue_id]
-            seat = self._seat(node)
-            _append(seat, Rank(_borrows_at_least(node, guess.needs), self._share(seat), guess.key))
+            above, seat = self._above(node), self._seats.get(node)
+            share = self._tree.share_of(node) if seat is None else self._share(seat)
+            above.order.append(Rank(_borrows_at_least(node, guess.needs), share, guess.key))
+            above.unasked[guess.key] = node
         # Who is below comes behind who is above.
         for seat in reversed(self._seats.values()):
             if not _node_of(seat).is_queue and seat.order:
@@ -194,7 +207,9 @@ class Tournament:
         of its other children."""
         at = 0
         while at < len(seat.order):
-            child = seat.children[seat.order[at].key]
+            if seat.order[at].key in seat.unasked and self._sweep(seat):
+                continue
+            child = self._child(seat, seat.order[at])
             if child is besides:
                 at += 1
                 continue
@@ -210,6 +225,24 @@ class Tournament:
             self._place(child, rank)
             at = 0
         return None
+
+    def _child(self, seat: _Seat, rank: Rank) -> _Seat:
+        """Whose rank it is."""
+        node = seat.unasked.pop(rank.key, None)
+        if node is not None:
+            child = seat.children[rank.key] = self._seat(node)
+            child.rank = rank
+        return seat.children[rank.key]
+
+    def _sweep(self, seat: _Seat) -> bool:
+        """Once there is nothing left for the queues of a cohort, they go all at once. Whether any did."""
+        if seat.node is None or seat.is_swept or not self._is_over(seat.node):
+            return False
+        seat.is_swept = True
+        over = {key for key, node in seat.unasked.items() if not self._may_offer(node.id)}
+        seat.unasked = {key: node for key, node in seat.unasked.items() if key not in over}
+        seat.order = [rank for rank in seat.order if rank.key not in over]
+        return bool(over)
 
     def _look_below(self, cohort: _Seat) -> Rank | None:
         """The rank of a cohort with the next row of the queue that is first in it."""
@@ -277,9 +310,11 @@ class Tournament:
     def _seat(self, node: QuotaNode) -> _Seat:
         seat = self._seats.get(node)
         if seat is None:
-            parent = self._root if node.parent is None else self._seat(node.parent)
-            seat = self._seats[node] = _Seat(node, parent)
+            seat = self._seats[node] = _Seat(node, self._above(node))
         return seat
+
+    def _above(self, node: QuotaNode) -> _Seat:
+        return self._root if node.parent is None else self._seat(node.parent)
 
     def _add_extra(self, seat: _Seat, amounts: Mapping[str, float]) -> None:
         extra = dict(seat.extra)
