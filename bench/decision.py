@@ -196,7 +196,8 @@ def _result(size: Size, times: dict[int, list[tuple[int, float]]], functions: Fu
             f"{size.pending} groups of three classes wait in {size.queues} queues of {size.cohorts} cohorts"
             f" for {size.nodes} nodes with {_NODE_CPUS} CPUs; queues have 20 CPUs of their own, may borrow"
             " 100, evict lower priorities and reclaim. Before each cycle rows ended, or were submitted; what"
-            " the cycle admits has changed too. The time is that of the plan with all explanations, without"
+            " the cycle admits has changed too. What the plan says comes to be, and the collector spares the"
+            " World, as in the leader. The time is that of the plan with all explanations, without"
             f" stores; its limit is {_FIXED_MS:g} ms, and {_MICROSECONDS_PER_ROW:g} µs for each row that"
             " changed."
         ),

@@ -232,6 +232,8 @@ class Fitter:
     def _caps(self, row: PendingUnit, query: ShapeQuery, *, is_within: bool) -> dict[str, int]:
         """GPUs by model that the row may take, for models that are bounded."""
         caps = self.quota.caps(row.queue_id, query, is_within=is_within)
+        if not query.models:
+            return caps
         for resource, room in self._rooms(row).items():
             if resource in query.models:
                 caps[resource] = min(room, caps.get(resource, room))

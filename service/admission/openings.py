@@ -136,4 +136,4 @@ class _Cohort:
         node = self._node
         if resource in (CPUS, MEMORY) and resource not in node.counted_below:
             return None
-        return max(0, self._tree.room_in(node, resource).amount + node.kept_below.get(resource, 0))
+        return max(0, self._tree.left_in(node, resource) + node.kept_below.get(resource, 0))

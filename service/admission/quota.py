@@ -61,6 +61,8 @@ class QuotaBook:
     def caps(self, queue_id: int, query: ShapeQuery, *, is_within: bool = False) -> dict[str, int]:
         """GPUs by model that the queue may still take, for models that its quota bounds; `is_within`: of
         its own nominal quota."""
+        if not query.models:
+            return {}
         rooms = {model: self.headroom(queue_id, model) for model in query.models}
         if is_within:
             for model, room in rooms.items():

@@ -186,6 +186,10 @@ class QuotaTree:
             known = self._rooms[key] = revision, room
         return known[1]
 
+    def left_in(self, cohort: QuotaNode, resource: str) -> int:
+        """The amount of `room_in`."""
+        return _left(cohort, resource)
+
     def reach(self, queue_id: int, resource: str) -> Reach | None:
         """None if the queue's cohort does not bound it."""
         node = self.queues[queue_id]
