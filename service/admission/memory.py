@@ -146,6 +146,8 @@ class Memory:
             self.queue_classes,
             self.infeasible,
             self.halted,
+            self.settled,
+            self.lowest,
             self.flavors,
             self.least_needs,
         )

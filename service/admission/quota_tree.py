@@ -122,7 +122,6 @@ class QuotaTree:
         new_queues, new_cohorts = build_nodes(part)
         self.queues = dict(sorted({**queues, **new_queues}.items()))
         self.cohorts = {**cohorts, **new_cohorts}
-        self._nodes = (*self.queues.values(), *self.cohorts.values())
         self._rooms.clear()
         self._shares = {node: known for node, known in self._shares.items() if node.root not in roots}
         for queue_id in new_queues:
