@@ -189,7 +189,7 @@ class Fitter:
             usage = self._usages[key] = usage_of(query.shape, {0: gpus})
         (devices,) = devices_of_members(share)
         taken = Taken(share.node_id, devices, share.cpus_milli, share.memory_mib)
-        self._capacity.take(taken)
+        self._capacity.take((taken,))
         self._admit(row, 0, places=(Place(0, 0, share.node_id, devices),), taken=(taken,), usage=usage)
         return 1
 
