@@ -25,6 +25,21 @@ class Quantiles:
     p50_at: datetime | None
     p90_at: datetime | None
 
+    def not_after(self, latest: datetime | None) -> Quantiles:
+        """With what is planned, if anything is: who holds places may have to give them up before its end."""
+        if latest is None:
+            return self
+        return Quantiles(
+            p50_at=latest if self.p50_at is None else min(self.p50_at, latest),
+            p90_at=latest if self.p90_at is None else min(self.p90_at, latest),
+        )
+
+    def not_before(self, earliest: datetime) -> Quantiles:
+        return Quantiles(
+            p50_at=None if self.p50_at is None else max(self.p50_at, earliest),
+            p90_at=None if self.p90_at is None else max(self.p90_at, earliest),
+        )
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InTheWay:

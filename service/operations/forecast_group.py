@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import NamedTuple
 from uuid import UUID
 
 from redis import Redis
@@ -13,7 +14,7 @@ from sqlalchemy import Connection, Engine
 
 from service.admission.forecast import FEWEST, InTheWay, Quantiles, forecast_end, forecast_wait
 from service.domain.principal import Principal
-from service.domain.reasons import Code
+from service.domain.reasons import Code, Reason
 from service.operations.explain_group import explain_group
 from service.operations.learned_runtimes import list_best_runtimes
 from service.operations.read_groups import get_visible_group, reading
@@ -64,7 +65,9 @@ def forecast_group(
         claim = find_claim(conn, group.id)
         if claim is not None and claim.gpus:
             return _by_claim(conn, group, claim=claim, now=now)
-        return _by_waits(conn, group, since=facts.since, now=now)
+        waits = _waits_of_such(conn, group)
+        likely = forecast_wait(waits, since=facts.since, now=now)
+        return _by_waits(group, waits, likely=likely, kept=_kept_for_others(told.reasons))
 
 
 def _none(group: GroupRow, facts: WaitingFacts, *, fits: bool) -> Forecast:
@@ -83,8 +86,8 @@ def _none(group: GroupRow, facts: WaitingFacts, *, fits: bool) -> Forecast:
 
 def _by_claim(conn: Connection, group: GroupRow, *, claim: GroupClaim, now: datetime) -> Forecast:
     holders = _in_the_way(conn, list_holders_of_claim(conn, group.id))
-    likely = forecast_end(holders, now)
     planned = claim.due_at if claim.due_at is not None and claim.due_at > now else None
+    likely = forecast_end(holders, now).not_after(planned)
     return Forecast(
         group=group,
         is_waiting=True,
@@ -96,9 +99,29 @@ def _by_claim(conn: Connection, group: GroupRow, *, claim: GroupClaim, now: date
     )
 
 
-def _by_waits(conn: Connection, group: GroupRow, *, since: datetime, now: datetime) -> Forecast:
-    waits = _waits_of_such(conn, group)
-    likely = forecast_wait(waits, since=since, now=now)
+class _Kept(NamedTuple):
+    """Places, or quota, are kept from it for others, until then at least; None: without a date."""
+
+    until: datetime | None
+
+
+def _kept_for_others(reasons: Iterable[Reason]) -> _Kept | None:
+    dates = [reason.scope.get("until") for reason in reasons if reason.code is Code.HELD_FOR_CLAIM]
+    if not dates:
+        return None
+    known = [datetime.fromisoformat(date) for date in dates if date is not None]
+    return _Kept(max(known) if len(known) == len(dates) else None)
+
+
+def _by_waits(group: GroupRow, waits: Sequence[float], *, likely: Quantiles, kept: _Kept | None) -> Forecast:
+    """What others waited says nothing of what is kept from this one."""
+    assumptions = [_of_waits(group, waits, is_known=likely.p50_at is not None)]
+    if kept is not None and kept.until is None:
+        likely = _NOTHING
+        assumptions = ["what it needs is kept for others, without a date"]
+    elif kept is not None and kept.until is not None and likely.p50_at is not None:
+        likely = likely.not_before(kept.until)
+        assumptions.append("but not before what is kept for others is free for it")
     is_known = likely.p50_at is not None
     return Forecast(
         group=group,
@@ -106,7 +129,7 @@ def _by_waits(conn: Connection, group: GroupRow, *, since: datetime, now: dateti
         basis=ForecastBasis.WAITS if is_known else None,
         likely=likely,
         samples=len(waits) if is_known else 0,
-        assumptions=(_of_waits(group, waits, is_known=is_known),),
+        assumptions=tuple(assumptions),
         planned_start_at=None,
     )
 
@@ -137,18 +160,19 @@ def _in_the_way(conn: Connection, rows: Sequence[HolderRow]) -> list[InTheWay]:
 
 
 def _of_holders(holders: Sequence[InTheWay], now: datetime) -> Iterator[str]:
-    """What is taken for granted of whoever is on its places."""
+    """What is taken for granted of whoever is on its places, or of whom nothing is known."""
     known = sum(each.is_known(now) for each in holders)
     bounded = sum(not each.is_known(now) and each.frees_at is not None for each in holders)
     endless = len(holders) - known - bounded
+    if endless:
+        yield f"{_of_all(endless, holders)} nobody knows when: no time limit, and no others that ran so long"
+        return
     if not holders:
         yield "the places that are kept for it are free"
     if known:
         yield f"{_of_all(known, holders)} as others of {_whose(holders)} did"
     if bounded:
         yield f"{_of_all(bounded, holders)} by time limit: too few like that are known, or none ran so long"
-    if endless:
-        yield f"of {endless} without a time limit nothing is known: too few like that, or none ran so long"
     yield "nobody goes before it, and its places stay healthy"
 
 

@@ -97,6 +97,26 @@ def test_without_a_claim_it_waits_as_those_that_needed_as_much(
     assert (_forecast(user, head)["samples"], _forecast(user, small)["samples"]) == (11, 21)
 
 
+def test_what_is_kept_for_others_comes_before_what_others_waited(
+    user: Client, cluster: Cluster, engine: Engine
+) -> None:
+    _submit(user, members=3, time_limit="1h")
+    cluster.settle()
+    _submit(user, members=4, time_limit="1h")
+    long = _submit(user, members=1, time_limit="2d")
+    cluster.settle()
+    (reason,) = [
+        each
+        for each in user.get(f"/v1/groups/{long}/reasons").json()["reasons"]
+        if each["code"] == "HeldForClaim"
+    ]
+    _waited(engine, long, [10.0] * 10)
+    found = _forecast(user, long)
+    assert found["basis"] == "waits"
+    assert datetime.fromisoformat(found["p50_at"]) == datetime.fromisoformat(reason["scope"]["until"])
+    assert found["assumptions"][-1] == "but not before what is kept for others is free for it"
+
+
 def _waited(engine: Engine, like: str, seconds: list[float]) -> None:
     """Groups of this one's shape started after they had waited so long."""
     with engine.begin() as conn:

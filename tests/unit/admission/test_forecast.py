@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.admission.cycle import plan_cycle
-from service.admission.forecast import InTheWay, forecast_end, forecast_wait
+from service.admission.forecast import InTheWay, Quantiles, forecast_end, forecast_wait
 from service.admission.policy import Policy
 from service.domain.unit import unit_id
 from tests.builders import Group, after, gang, node, queue, role, site
@@ -64,6 +64,16 @@ def test_places_are_free_when_the_last_of_their_holders_is_gone() -> None:
     assert (both.p50_at, both.p90_at) == (after(500), after(900))
     one_unknown = forecast_end([holder(), holder(runtimes=())], after(0))
     assert (one_unknown.p50_at, one_unknown.p90_at) == (None, None)
+
+
+def test_a_plan_bounds_it_and_so_does_what_is_kept_for_others() -> None:
+    found = Quantiles(p50_at=after(100), p90_at=after(200))
+    assert found.not_after(after(150)) == Quantiles(p50_at=after(100), p90_at=after(150))
+    assert found.not_after(None) == found
+    assert found.not_before(after(150)) == Quantiles(p50_at=after(150), p90_at=after(200))
+    nothing = Quantiles(p50_at=None, p90_at=None)
+    assert nothing.not_after(after(1)) == Quantiles(p50_at=after(1), p90_at=after(1))
+    assert nothing.not_before(after(1)) == nothing
 
 
 def test_who_waits_for_longer_than_all_others_has_no_forecast() -> None:
