@@ -129,7 +129,7 @@ def _from_to(least: int, most: int) -> str:
 
 
 def _position(position: Position, now: datetime) -> Cell:
-    as_of = f" (as of {clock_time(position.as_of, today=now)})" if position.as_of else ""
+    as_of = f" (unchanged since {clock_time(position.as_of, today=now)})" if position.as_of else ""
     if position.position is None:
         return f"none in {position.queue}: it may not start now{as_of}", ""
     overall = "" if position.overall_position is None else f", {position.overall_position} overall"
