@@ -50,15 +50,16 @@ class Checked:
 def reasons_to_wait(
     checked: Checked, foreseen: Foreseen, *, configuration: Configuration, now: datetime
 ) -> list[Reason]:
-    """The most decisive first; there is always one."""
+    """The most decisive first; there is always one. A limit of its owner and what the plan says may both be
+    short, and have one code."""
     own = [
         *_reasons_of_its_own(checked, configuration.queues[checked.row.queue_id], now=now),
         *reasons_of_preemption(foreseen.victims, is_dry_run=True),
-        *_reasons_of_limits(checked, foreseen, configuration=configuration, now=now),
     ]
     codes = {reason.code for reason in own}
+    of_limits = _reasons_of_limits(checked, foreseen, configuration=configuration, now=now)
     planned = [reason for reason in _planned_reasons(checked, foreseen, now=now) if reason.code not in codes]
-    reasons = sorted((*own, *planned), key=lambda reason: rank(reason.code))
+    reasons = sorted((*own, *of_limits, *planned), key=lambda reason: rank(reason.code))
     if not reasons:
         reasons = [Reason(code=Code.PENDING_EVALUATION, message=message(Code.PENDING_EVALUATION))]
     awaited = awaited_by(checked.shape, now, now)

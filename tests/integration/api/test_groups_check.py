@@ -215,6 +215,19 @@ def test_limits_of_users_and_of_what_may_be_borrowed(user: Client, admin: Client
     assert (refused["would"], [each["field"] for each in refused["errors"]]) == ("refuse", ["members"])
 
 
+def test_a_limit_of_its_owner_hides_none_of_its_queue(user: Client, admin: Client, cluster: Cluster) -> None:
+    admin.post("/v1/cohorts", json={"name": "c"}).raise_for_status()
+    limits = {"user_limit": {"H100-80GB": 4}, "nominal_quota": {"H100-80GB": 6}}
+    admin.post("/v1/queues", json={"name": "q", "cohort": "c", **limits}).raise_for_status()
+    said = check(user, queue="q", members=8)
+    group = submit(user, queue="q", members=8)
+    cluster.settle()
+    reasons = user.get(f"/v1/groups/{group}/reasons").json()["reasons"]
+    assert codes({"reasons": reasons[:2]}) == ["NeverFits", "NeverFits"]
+    assert ["user" in each["scope"] for each in reasons[:2]] == [True, False]
+    assert [_plain(each) for each in said["reasons"]] == [_plain(each) for each in reasons]
+
+
 def test_what_is_no_group_at_all_is_an_error_as_it_is_of_a_submit(user: Client) -> None:
     for fields in ({"gpus": "four"}, {"gpu_count": 4}):
         answers = [user.post(path, json={"name": "g", **fields}) for path in ("/v1/groups", CHECK)]
