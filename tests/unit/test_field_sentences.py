@@ -35,6 +35,8 @@ _TOO_LARGE = '{"name": "g", "members": 1000000000000000000000000000000}'
         (QueueRequest, {"name": "a b"}, "name", _NAME),
         (QueueRequest, {"name": "x" * 64}, "name", "Must have at most 63 characters."),
         (GroupRequest, {"name": ""}, "name", "Must not be empty."),
+        (GroupRequest, {"name": "g", "command": []}, "command", "Must not be empty."),
+        (GroupRequest, {"name": "g", "roles": [{"command": []}]}, "roles[0].command", "Must not be empty."),
         (
             GroupRequest,
             {"name": "a\nb"},

@@ -27,7 +27,7 @@ VariableName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128, patt
 Variables: TypeAlias = Annotated[dict[VariableName, LongText], Meta(max_length=512)]
 LabelName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128, pattern=LABEL)]
 Labels: TypeAlias = Annotated[dict[LabelName, ShortText], Meta(max_length=64)]
-Command: TypeAlias = Annotated[list[LongText], Meta(max_length=1024)]
+Command: TypeAlias = Annotated[list[LongText], Meta(min_length=1, max_length=1024)]
 Path: TypeAlias = Annotated[str, Meta(min_length=1, max_length=4096, pattern=NO_NUL)]
 Priority: TypeAlias = Annotated[int, Meta(ge=-1_000_000, le=1_000_000)]
 #: A name that cannot be taken for a number.
@@ -72,7 +72,7 @@ class RoleRequest(RequestStruct, frozen=True, kw_only=True):
     gpu: GpuRequest | None = None
     node_labels: Labels = field(default_factory=dict)
     slice: SliceRequest | None = None
-    command: Command = field(default_factory=list)
+    command: Command | None = None
     workdir: Path | None = None
     image: Path | None = None
     env: Variables = field(default_factory=dict)

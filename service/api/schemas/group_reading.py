@@ -140,7 +140,7 @@ def _role(role: RoleRequest, path: str) -> Role:
         fallback_seconds=seconds_of(fallback, field=f"{path}.gpu.fallback_after"),
         node_labels=role.node_labels,
         slice=Slice(level=role.slice.level, size=role.slice.size) if role.slice else None,
-        command=tuple(role.command),
+        command=tuple(role.command or ()),
         workdir=role.workdir,
         image=role.image,
         env=role.env,
