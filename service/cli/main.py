@@ -142,16 +142,24 @@ def _report(error: ClientError, session: Session) -> int:
         _complain(f"{error}.\nStart one with `muster up`, or name it with --url or MUSTER_URL.")
         return exits.NO_SERVER
     if isinstance(error, ApiError):
-        _complain(str(error))
-        if error.status == 401:
-            write_line(sys.stderr, _where_keys_come_from(session))
-        for wrong in error.errors:
-            # A batch has many fields of one name, so the sentence alone does not say which.
-            if wrong.message not in str(error) or wrong.field not in str(error):
-                write_line(sys.stderr, f"  {wrong.field}: {wrong.message}")
+        _report_answer(error, session)
         return exits.of_status(error.status)
     _complain(str(error))
     return exits.USAGE if isinstance(error, AddressWrong | Unsendable) else exits.BROKEN
+
+
+def _report_answer(error: ApiError, session: Session) -> None:
+    said, wrong = str(error), error.errors
+    if wrong and wrong[0].message == said and wrong[0].field not in said:
+        # The sentence does not name its field.
+        said, wrong = f"{wrong[0].field}: {said}", wrong[1:]
+    _complain(said)
+    if error.status == 401:
+        write_line(sys.stderr, _where_keys_come_from(session))
+    for each in wrong:
+        # A batch has many fields of one name, so the sentence alone does not say which.
+        if each.message not in said or each.field not in said:
+            write_line(sys.stderr, f"  {each.field}: {each.message}")
 
 
 def _where_keys_come_from(session: Session) -> str:

@@ -18,7 +18,12 @@ from tests.unit.client.scripted import Answer, serving
         (
             "must be an absolute path",
             [{"field": "groups[2].workdir", "message": "must be an absolute path"}],
-            "Error: must be an absolute path\n  groups[2].workdir: must be an absolute path\n",
+            "Error: groups[2].workdir: must be an absolute path\n",
+        ),
+        (
+            "no",
+            [{"field": "env.RANK", "message": "no"}, {"field": "env.A", "message": "no"}],
+            "Error: env.RANK: no\n  env.A: no\n",
         ),
         (
             "members: Must be at least 1.",
