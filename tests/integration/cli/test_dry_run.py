@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import Engine
 
 from service.store.engine import make_engine
 from tests.integration.api.rows import add_nodes, add_pool
@@ -14,15 +14,16 @@ from tests.integration.cli.conftest import Muster
 
 
 @pytest.fixture
-def engine(database_url: str) -> Engine:
-    """With one node of four GPUs."""
+def nodes(database_url: str) -> Iterator[None]:
+    """One, of four GPUs."""
     engine = make_engine(database_url, pool_size=1)
     with engine.begin() as conn:
         add_nodes(conn, add_pool(conn), {"n1": (4, "H100-80GB")})
-    return engine
+    yield
+    engine.dispose()
 
 
-@pytest.mark.usefixtures("engine")
+@pytest.mark.usefixtures("nodes")
 def test_it_says_what_would_come_of_each_group_of_a_file(muster: Muster, tmp_path: Path) -> None:
     file = tmp_path / "groups.yaml"
     file.write_text(
@@ -42,7 +43,7 @@ def test_it_says_what_would_come_of_each_group_of_a_file(muster: Muster, tmp_pat
     assert (a["would"], b["would"], c["would"]) == ("admit", "wait", "refuse")
 
 
-@pytest.mark.usefixtures("engine")
+@pytest.mark.usefixtures("nodes")
 def test_one_group_from_options(muster: Muster) -> None:
     said = muster("run", "--dry-run", "-g", "4", "--name", "one", "--", "true")
     assert (said.code, said.rows) == (0, [["one", "admit", "on n1 (4 GPUs)"]])
