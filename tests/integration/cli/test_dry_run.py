@@ -44,6 +44,21 @@ def test_it_says_what_would_come_of_each_group_of_a_file(muster: Muster, tmp_pat
 
 
 @pytest.mark.usefixtures("nodes")
+def test_a_group_that_waits_for_an_earlier_one_of_its_file_would_wait(muster: Muster, tmp_path: Path) -> None:
+    file = tmp_path / "groups.yaml"
+    file.write_text(
+        "{name: a, command: [x]}\n---\n{name: b, command: [x], after: [{batch_index: 0}]}\n"
+        "---\n{name: c, command: [x], after: [{batch_index: 3}]}\n"
+    )
+    said = muster("submit", str(file), "--dry-run")
+    assert said.rows[1] == ["b", "wait", "DependencyPending: waits for a of the same file"]
+    # Nobody may wait for who comes later.
+    assert (said.code, said.rows[2][:2]) == (6, ["c", "refuse"])
+    (_, b, _) = json.loads(muster("--json", "submit", str(file), "--dry-run").out)["checks"]
+    assert (b["would"], b["places"], b["position"]) == ("wait", [], None)
+
+
+@pytest.mark.usefixtures("nodes")
 def test_one_group_from_options(muster: Muster) -> None:
     said = muster("run", "--dry-run", "-g", "4", "--name", "one", "--", "true")
     assert (said.code, said.rows) == (0, [["one", "admit", "on n1 (4 GPUs)"]])
