@@ -55,9 +55,11 @@ def told_to(blocker: Blocker, *, public_id: str | None, ends_at: datetime | None
     which several rows wait, for what is kept for one of them is kept from the others."""
     if blocker.code is not Code.HELD_FOR_CLAIM:
         return blocker
-    if public_id in blocker.scope[_WHOLE].split():
+    if public_id in blocker.scope.get(_WHOLE, "").split():
         return None
-    texts = blocker.scope[_DATES].split()
+    # An earlier release has published one date for all.
+    one_for_all = " ".join([blocker.scope.get("until", _NEVER)] * len(blocker.holders))
+    texts = blocker.scope.get(_DATES, one_for_all).split()
     dates = {
         holder: None if text == _NEVER else datetime.fromisoformat(text)
         for holder, text in zip(blocker.holders, texts, strict=True)

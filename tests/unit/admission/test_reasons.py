@@ -6,6 +6,8 @@ import pytest
 
 from service.admission.capacity import MAX_FIELDS
 from service.admission.cycle import plan_cycle
+from service.admission.held_for import told_to
+from service.admission.plan import Blocker
 from service.admission.world import Changes, Node, Queue
 from service.domain.queue import Order
 from service.domain.reasons import Code
@@ -407,3 +409,14 @@ def test_reasons_stay_true_though_more_fields_are_used_than_kept() -> None:
     at.end(2)
     at.cycle()
     assert at.have(at.blocker(3, Code.INSUFFICIENT_GPUS)) == 3
+
+
+def test_what_an_earlier_release_has_published_of_claims_is_told_as_it_was() -> None:
+    until = after(600).isoformat(timespec="seconds")
+    dated = Blocker(code=Code.HELD_FOR_CLAIM, scope={"until": until}, holders=("g1", "g2"))
+    undated = Blocker(code=Code.HELD_FOR_CLAIM, holders=("g1", "g2"))
+    told = [told_to(each, public_id="g2", ends_at=None) for each in (dated, undated)]
+    assert [(each.holders, each.scope) for each in told if each is not None] == [
+        (("g1",), {"until": until, "time_limit": "none"}),
+        (("g1",), {"time_limit": "none"}),
+    ]
