@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from service.admission.delays import Delay, Delays
+from service.admission.memory import DelayedMemo
 from service.admission.packed_order import unpacked
 from service.admission.plan import Blocker, QueueVerdict
 from service.admission.resident import World
@@ -28,8 +29,17 @@ def with_delays(world: World, delays: Delays, *, shown: Shown) -> Shown:
         by_queue.setdefault(delay.row.queue_id, []).append(delay)
     found = dict(queues)
     for queue_id, of_queue in by_queue.items():
-        found[queue_id] = _told(world, found[queue_id], of_queue)
+        found[queue_id] = _known_or_told(world, found[queue_id], tuple(of_queue))
     return found, {**numbers, **{delay.key: delay.gives for delay in delays.found.values()}}
+
+
+def _known_or_told(world: World, queue: QueueVerdict, delays: tuple[Delay, ...]) -> QueueVerdict:
+    """As in the last cycle, if the queue is shown as then, and with it all of its rows."""
+    known = world.memory.delayed.get(queue.queue_id)
+    if known is None or known.before is not queue or known.delays != delays:
+        known = DelayedMemo(queue, delays, _told(world, queue, delays))
+        world.memory.delayed[queue.queue_id] = known
+    return known.value
 
 
 def _told(world: World, queue: QueueVerdict, delays: Iterable[Delay]) -> QueueVerdict:

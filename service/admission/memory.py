@@ -32,6 +32,14 @@ class QueueMemo:
     value: QueueVerdict
 
 
+class DelayedMemo(NamedTuple):
+    """What was shown of a queue, but for `delays` of claimants in it; and with them."""
+
+    before: QueueVerdict
+    delays: tuple[object, ...]
+    value: QueueVerdict
+
+
 class ClassesMemo(NamedTuple):
     """The verdicts of a queue's classes by shape; those that were stopped by the quota of the models that
     were free; what of quotas they name; and the shared numbers that they name: those of what never fits, and
@@ -94,6 +102,7 @@ class Memory:
 
     def __init__(self) -> None:
         self.queues: dict[int, QueueMemo] = {}
+        self.delayed: dict[int, DelayedMemo] = {}
         self.queue_classes: dict[int, ClassesMemo] = {}
         self.classes: dict[ClassId, ClassMemo] = {}
         self.shapes: dict[int, ShapeMemo] = {}
@@ -143,6 +152,7 @@ class Memory:
         """What rests on how queues and cohorts were."""
         by_queue: tuple[dict[int, Any], ...] = (
             self.queues,
+            self.delayed,
             self.queue_classes,
             self.infeasible,
             self.halted,

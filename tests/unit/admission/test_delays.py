@@ -265,3 +265,18 @@ def _asked(made: Site, head: Group, *, at: float, policy: Policy) -> tuple[bool,
         made.world.capacity.give_back()
     delay = preemptor.delays.found.get(head.row.id)
     return preemption is not None, None if delay is None else delay.until
+
+
+def test_a_queue_in_which_nothing_has_changed_is_not_told_its_delays_again() -> None:
+    made = _full(min_runtime_seconds=300)
+    made.submit(gang(9, role(1, 2), priority=5))
+    before = made.cycle(100).queues[1]
+    assert made.cycle(101).queues[1] is before
+    made.submit(gang(10, role(1, 2), priority=5))
+    assert made.cycle(102).queues[1] is not before
+    assert DELAYED in made.codes(9)
+    assert DELAYED in made.codes(10)
+    made.end(1)
+    made.end(2)
+    made.cycle(103)
+    assert made.blocker(10, DELAYED).holders == ("g3", "g4")
