@@ -3,6 +3,7 @@ the queue; else all. Such figures order and forecast; nobody is promised anythin
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import datetime, timedelta
 from enum import StrEnum
 from math import ceil
@@ -10,7 +11,7 @@ from math import ceil
 from sqlalchemy import Connection
 
 from service.admission.forecast import FEWEST
-from service.store.usage_reads import Runtimes, list_runtimes, read_runtimes
+from service.store.usage_reads import OwnerKey, Runtimes, list_medians, list_runtimes, read_runtimes
 
 #: What was learned is asked for again after so long, and of so many users at most.
 _GOOD_FOR = timedelta(seconds=60)
@@ -53,21 +54,28 @@ def list_best_runtimes(conn: Connection, *, queue_id: int, owner: tuple[str, str
 
 
 class KnownRuntimes:
-    """The median by queue and user, kept in a process for a minute: submissions are many."""
+    """The median by queue, tenant and user, kept in a process for a minute: submissions are many."""
 
     def __init__(self) -> None:
-        self._known: dict[tuple[int, str, str], tuple[datetime, int | None]] = {}
+        self._known: dict[OwnerKey, tuple[datetime, int | None]] = {}
 
     def expected_seconds(
-        self, conn: Connection, *, queue_id: int, owner: tuple[str, str], now: datetime
-    ) -> int | None:
+        self, conn: Connection, keys: Collection[OwnerKey], *, now: datetime
+    ) -> dict[OwnerKey, int | None]:
         """Whole seconds, at least one. None: too few have ended."""
-        key = (queue_id, *owner)
-        known = self._known.get(key)
-        if known is None or not timedelta() <= now - known[0] < _GOOD_FOR:
-            if len(self._known) >= _MOST_OWNERS:
+        known = {key: each for key in keys if (each := self._known.get(key)) and _is_good(each[0], now)}
+        if missing := sorted(set(keys) - known.keys()):
+            medians = list_medians(conn, missing, fewest=FEWEST)
+            found = {
+                key: (now, None if median is None else max(1, ceil(median)))
+                for key, median in zip(missing, medians, strict=True)
+            }
+            if len(self._known) + len(found) > _MOST_OWNERS:
                 self._known.clear()
-            basis, found = best_runtimes(conn, queue_id=queue_id, owner=owner)
-            median = None if basis is None else found.p50_seconds
-            known = self._known[key] = now, None if median is None else max(1, ceil(median))
-        return known[1]
+            self._known.update(found)
+            known |= found
+        return {key: seconds for key, (_, seconds) in known.items()}
+
+
+def _is_good(found_at: datetime, now: datetime) -> bool:
+    return timedelta() <= now - found_at < _GOOD_FOR

@@ -24,6 +24,7 @@ from service.store.groups import NewGroup, insert_submitted
 from service.store.idempotency import KeyedGroups, KeyId, SubmitKey
 from service.store.shapes import ensure_shapes
 from service.store.specs import hidden_of
+from service.store.usage_reads import OwnerKey
 
 #: So long a transaction waits for a lock, and if others wait for it to be over.
 _PATIENT, _BRIEF = "10s", "250ms"
@@ -137,15 +138,18 @@ def _shape_ids(conn: Connection, drafts: Sequence[Draft], *, known: Mapping[byte
 
 
 def _expect(conn: Connection, drafts: Sequence[Draft], *, ground: Ground, runtimes: KnownRuntimes) -> None:
-    for draft in drafts:
-        asked = draft.submission
-        owner = asked.principal.tenant, asked.principal.user
-        draft.expected = {
-            queue: runtimes.expected_seconds(
-                conn, queue_id=ground.queues[draft.entry_of(queue)], owner=owner, now=asked.now
-            )
-            for queue in {spec.queue for spec in draft.specs}
-        }
+    keys = [_expectation_keys(draft, ground) for draft in drafts]
+    now = max(draft.submission.now for draft in drafts)
+    found = runtimes.expected_seconds(conn, {key for each in keys for key in each.values()}, now=now)
+    for draft, by_queue in zip(drafts, keys, strict=True):
+        draft.expected = {queue: found[key] for queue, key in by_queue.items()}
+
+
+def _expectation_keys(draft: Draft, ground: Ground) -> dict[str, OwnerKey]:
+    """By the queues that it names."""
+    who = draft.submission.principal
+    queues = {spec.queue for spec in draft.specs}
+    return {queue: (ground.queues[draft.entry_of(queue)], who.tenant, who.user) for queue in queues}
 
 
 def _make_groups(

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from sqlalchemy import Connection, text
 
 from service.store.charges import charges_of, decayed, seconds_between
+
+#: A queue, and a user of a tenant.
+OwnerKey: TypeAlias = tuple[int, str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,6 +101,16 @@ def read_runtimes(
     return Runtimes(**row._mapping)
 
 
+def list_medians(
+    conn: Connection, keys: Sequence[OwnerKey], *, fewest: int, most: int = 1_000
+) -> list[float | None]:
+    """Of each of these, in seconds, the median of its own newest attempts; of fewer than `fewest` that of
+    its queue, then of all; None if these are too few. One statement, however many there are."""
+    queue_ids, tenants, owners = (list(column) for column in zip(*keys, strict=True))
+    values = {"queue_ids": queue_ids, "tenants": tenants, "owners": owners, "fewest": fewest, "most": most}
+    return list(conn.execute(_MEDIANS, values).scalars())
+
+
 def list_runtimes(
     conn: Connection,
     *,
@@ -104,7 +118,7 @@ def list_runtimes(
     owner: tuple[str, str] | None = None,
     most: int = 200,
 ) -> tuple[float, ...]:
-    """In seconds, sorted: of the same attempts as `read_runtimes`."""
+    """In seconds, sorted: of the newest of the attempts of which `read_runtimes` tells."""
     where, values = _of_whom(queue_id, owner)
     statement = text(_LIST_RUNTIMES.format(condition=where))
     return tuple(float(each) for each in conn.execute(statement, values | {"most": most}).scalars())
@@ -164,6 +178,20 @@ SELECT count(*) AS samples, count(*) FILTER (WHERE is_cut) AS cut,
   percentile_cont(0.9) WITHIN GROUP (ORDER BY seconds) AS p90_seconds
 FROM (SELECT seconds, is_cut FROM runtimes {condition} ORDER BY ended_at DESC LIMIT :most) newest
 """
+_NEWEST = """
+SELECT CASE WHEN count(*) >= :fewest THEN percentile_cont(0.5) WITHIN GROUP (ORDER BY seconds) END AS median
+FROM (SELECT seconds FROM runtimes {condition} ORDER BY ended_at DESC LIMIT :most) newest
+"""
+_OF_OWNER = _NEWEST.format(condition="WHERE queue_id = k.queue_id AND tenant = k.tenant AND owner = k.owner")
+_OF_QUEUE = _NEWEST.format(condition="WHERE queue_id = k.queue_id AND own.median IS NULL")
+_MEDIANS = text(f"""
+WITH of_all AS MATERIALIZED ({_NEWEST.format(condition="")})
+SELECT COALESCE(own.median, of_queue.median, (SELECT median FROM of_all)) FROM unnest(
+  CAST(:queue_ids AS bigint[]), CAST(:tenants AS text[]), CAST(:owners AS text[])
+) WITH ORDINALITY AS k (queue_id, tenant, owner, number)
+CROSS JOIN LATERAL ({_OF_OWNER}) AS own CROSS JOIN LATERAL ({_OF_QUEUE}) AS of_queue
+ORDER BY k.number
+""")  # noqa: S608
 _LIST_RUNTIMES = """
 SELECT seconds FROM (
   SELECT seconds FROM runtimes {condition} ORDER BY ended_at DESC LIMIT :most

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
 from litestar import Litestar
 from litestar.testing import TestClient
-from sqlalchemy import Engine, text
+from sqlalchemy import Engine, event, text
 
 from service.clock import SystemClock
 from service.domain.principal import KeyRole
@@ -166,3 +168,35 @@ def test_how_long_it_is_expected_to_run_is_noted_when_it_is_submitted(
     assert _expected(engine, _submit(user)) is None
     other = callers.make(KeyRole.USER, user="other")
     assert _expected(engine, _submit(other)) == 31
+
+
+def test_what_is_expected_of_a_batch_is_looked_up_at_once(
+    user: Client, admin: Client, engine: Engine
+) -> None:
+    _ran(engine, _submit(user), [10.0, 20.0, 30.0, 40.0, 50.0])
+    queues = [f"q{number}" for number in range(5)]
+    for queue in queues:
+        assert admin.post("/v1/queues", json={"name": queue}).status_code == 201
+    groups = [{"name": "g", "gpus": 1, "command": ["x"], "queue": queue} for queue in queues]
+    with _looked_up() as statements:
+        answer = user.post("/v1/groups/batch", json={"groups": groups})
+        assert answer.status_code == 201, answer.text
+    assert len(statements) == 1
+    # Nobody has run anything there yet: what all ran is known.
+    assert {_expected(engine, group["id"]) for group in answer.json()["groups"]} == {30}
+
+
+@contextmanager
+def _looked_up() -> Iterator[list[str]]:
+    """Statements that read runtimes."""
+    found: list[str] = []
+
+    def note(_1: Any, _2: Any, statement: str, *_: Any) -> None:
+        if "runtimes" in statement:
+            found.append(statement)
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        yield found
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
