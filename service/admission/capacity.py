@@ -51,6 +51,7 @@ class Capacity:
         #: entry of the journal, which one it was before.
         self._lent = self._lends = 0
         self._lent_before: list[int] = []
+        self._set_free: list[Taken] = []
         #: What is kept for waiting units, by unit: it is not free.
         self._kept: dict[int, tuple[Taken, ...]] = {}
         #: Whether shapes found a place, and how much their fields had shrunk or grown then: with what is kept
@@ -184,6 +185,7 @@ class Capacity:
         """As `lend`, for all that is asked from now on."""
         kept = tuple(kept)
         self.lend(kept)
+        self._set_free.extend(kept)
         for taken in kept:
             for field in self._fields_of(taken):
                 field.grown += 1
@@ -230,8 +232,13 @@ class Capacity:
         self._change_all((taken, is_free) for taken in those)
 
     def give_back(self) -> None:
-        """End everything that was taken or lent: nothing has grown by that."""
+        """End everything that was taken or lent: nothing has grown by that. What was set free is kept again,
+        until that is committed."""
         self.undo(0)
+        for taken in self._set_free:
+            for field in self._fields_of(taken):
+                field.shrunk += 1
+        self._set_free.clear()
 
     @property
     def is_in_use(self) -> bool:

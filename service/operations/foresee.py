@@ -2,8 +2,8 @@
 that such a group meets.
 
 All that runs is in it, all that is kept for others, and of what waits a bounded number of those that come
-first. So to load and plan it costs what the cluster costs; of what waits it takes one look at all rows to find
-those. It is thrown away afterwards.
+first: to find these takes one look at all that waits, and the rest costs what the cluster costs. It is thrown
+away afterwards.
 """
 
 from __future__ import annotations

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from service.admission.capacity import MAX_FIELDS
@@ -9,6 +11,8 @@ from service.admission.cycle import plan_cycle
 from service.admission.held_for import told_to
 from service.admission.plan import Blocker
 from service.admission.world import Changes, Node, Queue
+from service.domain.claim import Claim, ClaimCause
+from service.domain.node import Place
 from service.domain.queue import Order
 from service.domain.reasons import Code
 from service.domain.shape import RoleShape
@@ -420,3 +424,21 @@ def test_what_an_earlier_release_has_published_of_claims_is_told_as_it_was() -> 
         (("g1",), {"until": until, "time_limit": "none"}),
         (("g1",), {"time_limit": "none"}),
     ]
+
+
+def test_what_a_plan_sets_free_that_never_is_is_told_as_kept_by_the_next() -> None:
+    at = site([node(1, 8)], [queue()], gang(1, role(2, 8)), gang(2, role(1, 1)))
+    places = tuple(Place(member, 0, 1, (4 * member, 4 * member + 1)) for member in (0, 1))
+    all_of_it = (*places, Place(2, 0, 1, (2, 3, 6, 7)))
+    claim = Claim(
+        unit_id=unit_id(1, 0), cause=ClaimCause.GUARD, made_at=after(0), due_at=None, places=all_of_it
+    )
+    held = replace(at.world.pending[unit_id(2, 0)], is_held=True)
+    at.world.apply(Changes(pending={held.id: held}, claims={claim.unit_id: claim}))
+    codes = []
+    # It never fits, so its claim is over; or it is passed over, and all stays as it is.
+    for without in ([], [claim.unit_id]):
+        queue_now = plan_cycle(at.world, after(10), without=without).queues[1]
+        told = next(each.verdict for each in queue_now.order if each.group_id == 2)
+        codes.append([blocker.code for blocker in queue_now.verdicts[told]])
+    assert codes == [[], [Code.HELD_FOR_CLAIM]]
