@@ -42,7 +42,9 @@ def may_preempt(queue: Queue) -> bool:
 
 def may_take(claimant: Claimant, victim: RunningUnit, tree: QuotaTree) -> Entitlement | None:
     """By what right the claimant may take the places of the victim, as the tree stands; None: by none."""
-    if claimant.row.has_never_run or not victim.is_preemptible or victim.evicting_until is not None:
+    if victim.queue_id == claimant.row.queue_id:
+        return _may_take_within(claimant, victim)
+    if not _may_be_taken(claimant, victim):
         return None
     right = _right_to(claimant, victim, tree)
     if victim.id in claimant.spared and (right is not Entitlement.RECLAIM or claimant.is_patient):
@@ -50,12 +52,29 @@ def may_take(claimant: Claimant, victim: RunningUnit, tree: QuotaTree) -> Entitl
     return right
 
 
+def entitlements_within(claimant: Claimant, victims: Iterable[RunningUnit]) -> tuple[Entitlement, ...] | None:
+    """The same of all `victims`, which are of the claimant's queue; None if one of them may not be taken."""
+    found = [_may_take_within(claimant, victim) for victim in victims]
+    rights = tuple(right for right in found if right is not None)
+    return rights if len(rights) == len(found) else None
+
+
+def _may_be_taken(claimant: Claimant, victim: RunningUnit) -> bool:
+    return not claimant.row.has_never_run and victim.is_preemptible and victim.evicting_until is None
+
+
+def _may_take_within(claimant: Claimant, victim: RunningUnit) -> Entitlement | None:
+    """By priority, if the queue says so: what anybody holds decides nothing."""
+    may_within = claimant.queue.policy.preempt_within is PreemptWithin.LOWER_PRIORITY
+    is_lower = victim.priority < claimant.row.priority
+    is_taken = may_within and is_lower and victim.id not in claimant.spared
+    return Entitlement.PRIORITY if is_taken and _may_be_taken(claimant, victim) else None
+
+
 def _right_to(claimant: Claimant, victim: RunningUnit, tree: QuotaTree) -> Entitlement | None:
+    """Over a unit of another queue."""
     row, policy = claimant.row, claimant.queue.policy
     is_lower = victim.priority < row.priority
-    if victim.queue_id == row.queue_id:
-        may_within = policy.preempt_within is PreemptWithin.LOWER_PRIORITY
-        return Entitlement.PRIORITY if may_within and is_lower else None
     if policy.reclaim is Reclaim.NEVER or not are_in_one_tree(row.queue_id, victim.queue_id, tree):
         return None
     may_reclaim = policy.reclaim is not Reclaim.LOWER_PRIORITY or is_lower

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime
 
 from service.admission.capacity import Capacity
-from service.admission.entitlement import Claimant, entitlements, stays_within_nominal
+from service.admission.entitlement import (
+    Claimant,
+    entitlements,
+    entitlements_within,
+    stays_within_nominal,
+)
 from service.admission.holds import Taken
 from service.admission.placement import place_gang, place_members
 from service.admission.query import ShapeQuery
@@ -89,8 +94,13 @@ class Trial:
     def rights(self) -> Mapping[int, Entitlement] | None:
         """By what right each of those that are gone would be taken; None if one may not be."""
         units = [candidate.unit for candidate in self._freed.values()]
-        with self._all_held():
-            found = entitlements(self.claimant, units, self.tree)
+        found: Sequence[Entitlement] | None
+        if all(unit.queue_id == self.claimant.row.queue_id for unit in units):
+            # Within a queue priorities decide, whoever is gone already.
+            found = entitlements_within(self.claimant, units)
+        else:
+            with self._all_held():
+                found = entitlements(self.claimant, units, self.tree)
         return None if found is None else {unit.id: right for unit, right in zip(units, found, strict=True)}
 
     def missing_gpus(self) -> int:
