@@ -6,6 +6,7 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import rich_click as click
@@ -92,10 +93,17 @@ _EPILOG = "Exit codes: " + "; ".join(f"{code} {meaning}" for code, meaning in ex
     help="The data folder of `muster up`; else MUSTER_DATA, else the user's own.",
 )
 @click.option("--json", "is_json", is_flag=True, help="Print JSON, for programs.")
-@click.option("--no-color", is_flag=True, help="Print without colours; so does NO_COLOR.")
+@click.option(
+    "--no-color",
+    is_flag=True,
+    expose_value=False,
+    is_eager=True,
+    callback=lambda ctx, _, value: _drop_color(ctx) if value else None,
+    help="Print without colours; so does NO_COLOR.",
+)
 @click.version_option(service.__version__, prog_name="muster", message="%(prog)s %(version)s")
 @click.pass_context
-def cli(ctx: click.Context, url: str | None, data: Path | None, is_json: bool, no_color: bool) -> None:
+def cli(ctx: click.Context, url: str | None, data: Path | None, is_json: bool) -> None:
     """Admit GPU jobs by the whole group.
 
     A group gets every member that it needs, or holds nothing and is told why. GROUP is an id, its first
@@ -103,7 +111,14 @@ def cli(ctx: click.Context, url: str | None, data: Path | None, is_json: bool, n
     folder, the admin's key that lies there.
     """
     session = ctx.ensure_object(Session)
-    session.url, session.data, session.is_json, session.has_color = url, data, is_json, not no_color
+    session.url, session.data, session.is_json = url, data, is_json
+
+
+def _drop_color(ctx: click.Context) -> None:
+    """From here on, also of help and of what the framework says is wrong with the command line."""
+    ctx.ensure_object(Session).has_color = False
+    if isinstance(ctx, click.RichContext):
+        ctx.help_config = replace(ctx.help_config, color_system=None)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -132,19 +147,19 @@ def run(arguments: Sequence[str]) -> int:
         return _report(error, session)
     except Exception as error:  # noqa: BLE001 - 1 would say that a group failed
         traceback.print_exc()
-        _complain(f"{type(error).__name__}: {error}")
+        _complain(f"{type(error).__name__}: {error}", session)
         return exits.BROKEN
     return result if isinstance(result, int) else exits.OK
 
 
 def _report(error: ClientError, session: Session) -> int:
     if isinstance(error, Unreachable):
-        _complain(f"{error}.\nStart one with `muster up`, or name it with --url or MUSTER_URL.")
+        _complain(f"{error}.\nStart one with `muster up`, or name it with --url or MUSTER_URL.", session)
         return exits.NO_SERVER
     if isinstance(error, ApiError):
         _report_answer(error, session)
         return exits.of_status(error.status)
-    _complain(str(error))
+    _complain(str(error), session)
     return exits.USAGE if isinstance(error, AddressWrong | Unsendable) else exits.BROKEN
 
 
@@ -153,7 +168,7 @@ def _report_answer(error: ApiError, session: Session) -> None:
     if wrong and wrong[0].message == said and wrong[0].field not in said:
         # The sentence does not name its field.
         said, wrong = f"{wrong[0].field}: {said}", wrong[1:]
-    _complain(said)
+    _complain(said, session)
     if error.status == 401:
         write_line(sys.stderr, _where_keys_come_from(session))
     for each in wrong:
@@ -180,8 +195,9 @@ def _show(error: click.ClickException) -> None:
         silence(sys.stderr)
 
 
-def _complain(text: str) -> None:
+def _complain(text: str, session: Session) -> None:
+    title = click.style("Error:", fg="red", bold=True) if session.is_colored else "Error:"
     try:
-        click.echo(f"{click.style('Error:', fg='red', bold=True)} {text}", err=True)
+        click.echo(f"{title} {text}", err=True)
     except BrokenPipeError:
         silence(sys.stderr)

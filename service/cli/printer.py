@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 #: One cell: a text, or a text and the rich style that it has at a terminal.
 Cell = str | tuple[str, str]
 
+#: The width of labels; a longer one takes more, and still leaves room for what is said.
+_LABEL, _LONGEST_LABEL = 12, 24
+
 
 @dataclass(frozen=True)
 class Column:
@@ -68,14 +71,18 @@ class Printer:
             write_line(sys.stdout, text, is_flushed=True)
 
     def pair(self, label: str, cell: Cell) -> None:
-        """One fact: its label and what it says."""
+        """One fact: its label and what it says, line under line however long that is."""
         if not self.is_terminal:
             write_line(sys.stdout, f"{label}\t{plain(_text(cell))}")
             return
+        from rich.table import Table
         from rich.text import Text
 
-        text = Text(f"{label:<12} ", style="dim")
-        self.show(text.append(plain(_text(cell)), style=_style(cell) or "not dim"))
+        grid = Table.grid(padding=(0, 1, 0, 0), pad_edge=False)
+        grid.add_column(style="dim", width=min(max(len(label), _LABEL), _LONGEST_LABEL), overflow="fold")
+        grid.add_column(overflow="fold")
+        grid.add_row(label, Text(plain(_text(cell)), style=_style(cell)))
+        self.show(grid)
 
     def heading(self, text: str) -> None:
         """What comes next; only for people."""

@@ -47,7 +47,12 @@ class Session:
 
     @property
     def out(self) -> Printer:
-        return Printer(is_json=self.is_json, has_color=self.has_color and not self.environ.get("NO_COLOR"))
+        return Printer(is_json=self.is_json, has_color=self.is_colored)
+
+    @property
+    def is_colored(self) -> bool:
+        """Unless `--no-color` or NO_COLOR forbids it."""
+        return self.has_color and not self.environ.get("NO_COLOR")
 
 
 pass_session = click.make_pass_decorator(Session)

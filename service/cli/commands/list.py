@@ -24,13 +24,16 @@ _COLUMNS = (
     Column("id"),
     Column("name", is_cut=True),
     Column("status"),
-    Column("queue"),
+    Column("queue", is_cut=True),
     Column("pos", align="right"),
     Column("members", align="right"),
     Column("gpus", align="right"),
     Column("waited", align="right"),
     Column("ran", align="right"),
 )
+
+#: From so many columns on there is room for whole ids, and for how many members are in each status.
+_WHOLE_IDS, _WHOLE_COUNTS = 110, 150
 
 _STATUS = click.Choice([each.value for each in Status], case_sensitive=False)
 
@@ -58,8 +61,9 @@ def list_groups(
 ) -> None:
     """List groups, the newest first.
 
-    Of an elastic group that runs, members and GPUs are what it holds of what it could have: 4/8. In a pipe:
-    id, name, status, queue, position, members, GPUs, the instants of submit, admission and end, and the
+    Of an elastic group that runs, members and GPUs are what it holds of what it could have: 4/8. Where each
+    member is on its own, so many of all are in the group's status; a wide terminal lists the others. In a
+    pipe: id, name, status, queue, position, members, GPUs, the instants of submit, admission and end, and the
     members and GPUs that an elastic group holds, apart by tabs.
     """
     with session.client() as client:
@@ -78,7 +82,7 @@ def list_groups(
         out.json({"groups": shown, "has_more": has_more})
     elif out.is_terminal:
         now = SystemClock().now()
-        out.table(_COLUMNS, [_cells(group, now, is_narrow=out.width < 110) for group in shown])
+        out.table(_COLUMNS, [_cells(group, now, width=out.width) for group in shown])
         out.note("" if shown else "There are no groups.")
     else:
         out.table((), [_fields(group) for group in shown])
@@ -93,16 +97,16 @@ def _label(text: str) -> tuple[str, str]:
     return name, value
 
 
-def _cells(group: GroupBrief, now: datetime, *, is_narrow: bool) -> list[Cell]:
+def _cells(group: GroupBrief, now: datetime, *, width: int) -> list[Cell]:
     if group.id is None:
-        return [("another owner's", "dim"), "", "", group.queue, _position(group), *_size(group), "", ""]
+        return [("another owner's", "dim"), "", "", group.queue, _position(group), *_wanted(group), "", ""]
     return [
-        group.id[-12:] if is_narrow else group.id,
+        group.id if width >= _WHOLE_IDS else group.id[-12:],
         group.name or "",
         status_cell(group.status),
         group.queue,
         _position(group),
-        *_size(group),
+        *_size(group, width=width),
         between(group.submitted_at, group.admitted_at or group.ended_at or now),
         between(group.admitted_at, group.ended_at or now) if group.admitted_at else "",
     ]
@@ -112,10 +116,13 @@ def _position(group: GroupBrief) -> str:
     return "" if group.position is None else str(group.position)
 
 
-def _size(group: GroupBrief) -> tuple[str, str]:
+def _size(group: GroupBrief, *, width: int) -> tuple[str, str]:
     members, gpus = _wanted(group)
     if group.scheduling == "independent" and group.units and len(group.units) > 1:
-        members = " ".join(f"{count} {status}" for status, count in group.units.items())
+        if width >= _WHOLE_COUNTS:
+            members = " ".join(f"{count} {status}" for status, count in group.units.items())
+        else:
+            members = f"{group.units.get(group.status or '', 0)}/{members}"
     return members, gpus
 
 

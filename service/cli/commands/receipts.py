@@ -58,8 +58,9 @@ def receipts(session: Session, *, group: str | None, limit: int) -> None:
 
 
 def _rows(receipt: Preemption, now: datetime) -> list[list[str]]:
-    """Who gave way, and below it for whom."""
+    """Who gave way, below it how much of it if not all, and for whom."""
     before, after = receipt.shares_before, receipt.shares_after
+    extent = _extent(receipt)
     return [
         [
             clock_time(receipt.decided_at, today=now),
@@ -70,6 +71,7 @@ def _rows(receipt: Preemption, now: datetime) -> list[list[str]]:
             receipt.entitlement,
             f"{receipt.lost_gpu_seconds:.0f} GPU-s",
         ],
+        *([["", f"only {extent}", *[""] * 5]] if extent else []),
         [
             "",
             f"for {_short(receipt.claimant)}",
@@ -77,7 +79,7 @@ def _rows(receipt: Preemption, now: datetime) -> list[list[str]]:
             _share(before.claimant),
             _share(after.claimant),
             _outcome(receipt),
-            _extent(receipt),
+            "",
         ],
     ]
 

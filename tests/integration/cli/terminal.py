@@ -16,8 +16,8 @@ from tests.serving import KEY
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 
 
-def at_terminal(url: str, *arguments: str, columns: int = 100, **environ: str) -> str:
-    """Run a command at a terminal of its own; what it wrote there, with its colours."""
+def at_terminal(url: str, *arguments: str, columns: int = 100, code: int = 0, **environ: str) -> str:
+    """Run a command at a terminal of its own; what it wrote there, with its colours. `code`: how it ends."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, columns, 0, 0))
     environment = {
@@ -43,7 +43,7 @@ def at_terminal(url: str, *arguments: str, columns: int = 100, **environ: str) -
         pass
     finally:
         os.close(ours)
-        assert process.wait(30) == 0, written
+        assert process.wait(30) == code, written
     return written.decode()
 
 

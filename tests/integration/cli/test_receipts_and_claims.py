@@ -68,12 +68,15 @@ def test_a_receipt_fits_with_both_shares(
 def test_a_receipt_of_members_says_how_many(
     server: str, database_url: str, groups: tuple[Group, Group], muster: Muster
 ) -> None:
-    _, claimant = groups
+    victim, claimant = groups
     _write(database_url, RECEIPT, revision=2, members=3)
     lines = lines_of(at_terminal(server, "receipts", columns=80))
     assert all(len(line) <= 80 for line in lines), lines
-    [for_whom] = [line for line in lines if f"for {claimant.id[-12:]}" in line]
-    assert "3 members" in for_whom
+    # Of the one who gave way, so between the two, and no loss of the other's.
+    [of_it] = [number for number, line in enumerate(lines) if "only 3 members" in line]
+    assert victim.id[-12:] in lines[of_it - 1]
+    assert f"for {claimant.id[-12:]}" in lines[of_it + 1]
+    assert lines[of_it].index("only") == lines[of_it - 1].index(victim.id[-12:])
     [fields] = muster("receipts").rows
     assert fields[-1] == "3 members"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from service.cli import exits
 from service.client import Client
 from tests.integration.cli.terminal import at_terminal, lines_of
 
@@ -26,6 +27,30 @@ def test_colours_can_be_left_out(server: str, group_id: str) -> None:
     for text in (at_terminal(server, "--no-color", "list"), at_terminal(server, "list", NO_COLOR="1")):
         assert "\x1b[33m" not in text
         assert "Pending" in text
+
+
+def test_errors_have_colours_unless_they_are_left_out(server: str) -> None:
+    nowhere = "http://127.0.0.1:9"
+    assert "\x1b[31m" in at_terminal(nowhere, "list", code=exits.NO_SERVER)
+    assert "\x1b[" in at_terminal(server, "list", "--nonsense", code=exits.USAGE)
+    for text in (
+        at_terminal(nowhere, "--no-color", "list", code=exits.NO_SERVER),
+        at_terminal(nowhere, "list", code=exits.NO_SERVER, NO_COLOR="1"),
+        at_terminal(server, "--no-color", "list", "--nonsense", code=exits.USAGE),
+    ):
+        assert "\x1b[" not in text
+        assert "Error: " in text
+
+
+def test_what_is_said_of_a_group_hangs_below_itself(server: str, client: Client) -> None:
+    client.submit({"name": "wordy", "command": ["python", "train.py", *["--with-one-more"] * 12]})
+    lines = lines_of(at_terminal(server, "show", "wordy", columns=80))
+    first = next(number for number, line in enumerate(lines) if "train.py" in line)
+    assert lines[first + 1].startswith(" " * 13 + "--with-one-more")
+    assert lines[first + 2].startswith(" " * 13 + "--with-one-more")
+    lines = lines_of(at_terminal(server, "why", "wordy", columns=80))
+    asked = next(number for number, line in enumerate(lines) if line.startswith("asks for     1 member"))
+    assert lines[asked + 1].startswith(" " * 13)
 
 
 def test_every_command_shows_what_it_should(server: str, group_id: str) -> None:
