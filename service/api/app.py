@@ -14,7 +14,7 @@ from sqlalchemy import Engine, QueuePool
 
 from service.api.auth import Authentication, KeyRing
 from service.api.bells import Bells
-from service.api.body import MAX_BODY_BYTES
+from service.api.body import MAX_BODY_BYTES, refuse_unexpected_body
 from service.api.boundaries import Boundaries, KnownParameters
 from service.api.controllers import document, health, metrics
 from service.api.controllers.cohorts import CohortsController
@@ -138,6 +138,7 @@ def _assembled(parts: Parts, lifespans: Sequence[Lifespan], authentication: Auth
         dependencies=dependencies(parts),
         middleware=[Boundaries(), authentication, KnownParameters()],
         state=State({name: getattr(parts, name) for name in ("request_times", "refusals", "hub")}),
+        before_request=refuse_unexpected_body,
         exception_handlers=HANDLERS,
         return_dto=None,
         request_max_body_size=MAX_BODY_BYTES,

@@ -11,14 +11,17 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
+from litestar import Request
 from litestar.dto import AbstractDTO
 from litestar.dto.data_structures import DTOFieldDefinition
 from litestar.openapi.spec import Reference, Schema
 from litestar.typing import FieldDefinition
 
+from service.api.half_pairs import find_half_pair
 from service.api.problems import UnsupportedMediaType, malformed
 from service.api.repeated_keys import find_repeated_key
 from service.api.sentences import readable
+from service.api.wire import RequestStruct
 from service.api.wrong_fields import find_wrong_fields
 from service.domain.errors import FieldError, InvalidRequest
 
@@ -72,6 +75,20 @@ class StrictJson(AbstractDTO[T]):
         return False
 
 
+class NoFields(RequestStruct, frozen=True, kw_only=True):
+    """What a body may say where none is expected."""
+
+
+async def refuse_unexpected_body(request: Request[Any, Any, Any]) -> None:
+    """Before any handler that takes no body: what one says there would be left out in silence. Nobody looks
+    for one in what only reads."""
+    if request.method in ("GET", "HEAD") or request.route_handler.parsed_data_field is not None:
+        return
+    body = (await request.body()).strip()
+    if body not in (b"", b"null"):
+        read_json(body, NoFields)
+
+
 class Sent(Generic[T]):
     """A body as it came. Decoding takes its time: whoever handles the request says where that is spent."""
 
@@ -117,9 +134,11 @@ def require_json(content_type: str | None) -> None:
 def read_json(body: bytes, kind: type[T]) -> T:
     """Decode `body`. Raises InvalidRequest that names each wrong field, or MalformedBody if it is no JSON."""
     try:
-        return _decode(body, kind)
-    except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise malformed(f"The body is not valid JSON: {_first_line(error)}") from None
+        try:
+            return _decode(body, kind)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            _refuse_half_pairs(body)
+            raise malformed(f"The body is not valid JSON: {_first_line(error)}") from None
     except RecursionError:
         raise malformed("The body is nested too deeply.") from None
 
@@ -143,6 +162,11 @@ def _decode(body: bytes, kind: type[T]) -> T:
 def _refuse_repeated_keys(body: bytes) -> None:
     if (path := find_repeated_key(body)) is not None:
         raise InvalidRequest.of([FieldError(path[:300], "Is there twice; say it once.")])
+
+
+def _refuse_half_pairs(body: bytes) -> None:
+    if (path := find_half_pair(body)) is not None:
+        raise InvalidRequest.of([FieldError(path[:300], "Holds half of a surrogate pair, which is no text.")])
 
 
 def _first_line(error: Exception) -> str:

@@ -129,6 +129,8 @@ def _errors_of(operation: Json, handler: HTTPRouteHandler, path: str) -> Iterato
         yield 404
     if "requestBody" in operation:
         yield from (400, 413, 415, 422)
+    elif "GET" not in handler.http_methods:
+        yield from (400, 413)  # a body that nobody expects is looked at
     if not handler.opt.get(PUBLIC):
         yield 422  # also for a parameter that is not known
     if name in _CONFLICTS:

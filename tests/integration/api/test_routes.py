@@ -116,6 +116,47 @@ def test_what_is_no_json_says_what_is_wrong_with_the_body(admin: Client, body: b
     assert answer.json()["errors"] == [{"field": "", "message": answer.json()["detail"]}]
 
 
+@pytest.mark.parametrize(
+    ("body", "field"),
+    [
+        (b'{"name": "g", "command": ["x", "\\ud800"]}', "command[1]"),
+        (b'{"name": "g", "env": {"A": "\\ud83d and more"}}', "env.A"),
+        (b'{"name": "g", "env": {"\\udc00": "x"}}', "env"),
+    ],
+)
+def test_half_of_a_surrogate_pair_is_named(admin: Client, body: bytes, field: str) -> None:
+    answer = admin.post("/v1/groups", content=body)
+    told = "Holds half of a surrogate pair, which is no text."
+    assert (answer.status_code, answer.json()["errors"]) == (422, [{"field": field, "message": told}])
+
+
+def test_a_whole_surrogate_pair_is_text(admin: Client) -> None:
+    answer = admin.post("/v1/groups", content=b'{"name": "\\ud83d\\ude00", "memry": 1, "command": ["x"]}')
+    assert [each["field"] for each in answer.json()["errors"]] == ["memry"]
+
+
+def test_where_no_body_is_expected_nothing_may_be_in_it(app: Litestar, admin: Client) -> None:
+    seen = 0
+    for route in app.routes:
+        assert isinstance(route, HTTPRoute)
+        for handler in route.route_handlers:
+            method = min(handler.http_methods)
+            if method in {"GET", "OPTIONS"} or handler.parsed_data_field is not None:
+                continue
+            path = route.path_format
+            for name, value in SAMPLES.items():
+                path = path.replace(f"{{{name}}}", value)
+            for body, field in ((b'{"x": 1}', "x"), (b"[]", ""), (b'"text"', "")):
+                answer = admin.request(method, path, content=body)
+                assert answer.status_code == 422, (method, path, answer.text)
+                assert [each["field"] for each in answer.json()["errors"]] == [field], (method, path)
+            for body in (b"", b"{}", b" { } ", b"null"):
+                assert admin.request(method, path, content=body).status_code == 404, (method, path)
+            assert admin.request(method, path, content=b"{").status_code == 400, (method, path)
+            seen += 1
+    assert seen >= 8
+
+
 def test_an_unknown_parameter_is_named(app: Litestar, admin: Client, anonymous: Client) -> None:
     for method, path in calls(app):
         if path.startswith("/v1"):
