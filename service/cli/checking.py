@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from service.cli import exits
-from service.cli.outcomes import list_places
+from service.cli.outcomes import describe_reason, list_places
 from service.cli.printer import Cell, Column, Printer
 from service.cli.spans import clock_time
 from service.clock import SystemClock
@@ -93,7 +93,7 @@ def _sentences(check: Check) -> Iterator[str]:
     elif check.would == "admit":
         yield "at once"
     for reason in check.reasons:
-        yield f"{reason.code}: {reason.message}"
+        yield f"{reason.code}: {describe_reason(reason, SystemClock().now())}"
     if check.position is not None:
         yield f"position {check.position}{_planned(check)}"
 

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from service.cli.spans import between, clock_time, span
 from service.client.errors import ClientError
+from service.clock import SystemClock
 from service.domain.status import Status
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime
 
     from service.client import Client
-    from service.client.explanations import Forecast, Position
+    from service.client.explanations import Forecast, Position, Reason
     from service.client.groups import Group, GroupPlace
 
 
@@ -78,8 +79,27 @@ def describe_wait(client: Client, group: Group) -> str:
         # Redis is away, or the group has just been admitted; the next look says more.
         return ""
     position = "" if explanation.position is None else f"position {explanation.position} in {group.queue}"
-    first = explanation.reasons[0].message if explanation.reasons else ""
+    now = SystemClock().now()
+    first = describe_reason(explanation.reasons[0], now) if explanation.reasons else ""
     return ", ".join(part for part in (position, first) if part)
+
+
+def describe_reason(reason: Reason, now: datetime) -> str:
+    """Its sentence, with its instants as they are said elsewhere."""
+    text = reason.message
+    for said in reason.scope.values():
+        if (at := _read_instant(said)) is not None:
+            text = text.replace(said, clock_time(at, today=now))
+    return text
+
+
+def _read_instant(text: str) -> datetime | None:
+    """None if it is none; a number alone is none."""
+    try:
+        at = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return at if at.tzinfo is not None else None
 
 
 def describe_forecast(forecast: Forecast, now: datetime) -> str:

@@ -1,4 +1,4 @@
-"""`muster why`: position and reasons of a group that waits."""
+"""`muster why`: position and reasons of a group that waits, or does not grow."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from service.cli.outcomes import (
     describe_forecast,
     describe_guard,
     describe_places,
+    describe_reason,
 )
 from service.cli.printer import Cell, Column, Printer
 from service.cli.references import find_group_id
@@ -31,12 +32,6 @@ if TYPE_CHECKING:
     from service.client.explanations import Forecast, Position, Reason
     from service.client.groups import Group
 
-_COLUMNS = (
-    Column(""),
-    Column("why it waits"),
-    Column("", is_whole=False),
-    Column("for", align="right"),
-)
 #: So many holders of a reason are named.
 _NAMED = 3
 
@@ -46,7 +41,7 @@ _NAMED = 3
 @print_options
 @pass_session
 def why(session: Session, *, group: str) -> None:
-    """Say where GROUP stands and everything that it waits for.
+    """Say where GROUP stands and everything that it waits for, or that keeps it from growing.
 
     The first reason is the one to look at. In a pipe: code, need, have, limit, since and message, apart by
     tabs, one line for each reason.
@@ -78,23 +73,38 @@ def _show(
     out.pair("group", f"{group.name}  {group.id}")
     out.pair("status", _status(group, now))
     out.pair("asks for", _size(group))
-    if not position.is_waiting:
+    if position.is_waiting:
+        out.pair("position", _position(position, now))
+        if kept := describe_claim(group, now):
+            out.pair("kept for it", kept)
+        if guard := describe_guard(position, now):
+            out.pair("guard", guard)
+        out.pair("likely start", describe_forecast(forecast, now))
+    elif not reasons:
         return
-    out.pair("position", _position(position, now))
-    if kept := describe_claim(group, now):
-        out.pair("kept for it", kept)
-    if guard := describe_guard(position, now):
-        out.pair("guard", guard)
-    out.pair("likely start", describe_forecast(forecast, now))
     out.line("")
+    _show_reasons(out, _title(group), reasons, names, now)
+
+
+def _title(group: Group) -> str:
+    """What its reasons answer."""
+    if has_ended(group.status):
+        return "why it ended"
+    return "why it waits" if group.is_waiting else "why it does not grow"
+
+
+def _show_reasons(
+    out: Printer, title: str, reasons: Sequence[Reason], names: Mapping[str, str], now: datetime
+) -> None:
+    columns = (Column(""), Column(title), Column("", is_whole=False), Column("for", align="right"))
     rows: list[Sequence[Cell]] = []
     for number, reason in enumerate(reasons, start=1):
         style = "bold yellow" if number == 1 else "yellow"
         since = span((now - reason.since).total_seconds()) if reason.since else ""
-        rows.append((str(number), (reason.code, style), reason.message, since))
+        rows.append((str(number), (reason.code, style), describe_reason(reason, now), since))
         if holders := _holders(reason, names):
             rows.append(("", "", (holders, "dim"), ""))
-    out.table(_COLUMNS, rows)
+    out.table(columns, rows)
 
 
 def _status(group: Group, now: datetime) -> Cell:
