@@ -156,7 +156,9 @@ def _decode(body: bytes, kind: type[T]) -> T:
         # A number that nobody could read is not read here either; its field is named below.
         _refuse_repeated_keys(body)
     wrong = find_wrong_fields(body, kind, first=first)
-    raise InvalidRequest.of([FieldError(each.path[:300], readable(each.sentence)[:500]) for each in wrong])
+    raise InvalidRequest.of(
+        [FieldError(each.path[:300], readable(each.sentence, choices=each.choices)[:500]) for each in wrong]
+    )
 
 
 def _refuse_repeated_keys(body: bytes) -> None:

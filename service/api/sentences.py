@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from service.api.patterns import DURATION, TOLD
 
@@ -27,8 +28,9 @@ _PIECES = {"str": "character", "array": "entry", "object": "entry"}
 _TOLD = {f"matching regex {pattern!r}": sentence for pattern, sentence in TOLD.items()}
 
 
-def readable(message: str) -> str:
-    """A sentence with its full stop. What is not known here stays as msgspec says it."""
+def readable(message: str, *, choices: Sequence[str] = ()) -> str:
+    """A sentence with its full stop. `choices`: all values that there may be, if they can be counted. What is
+    not known here stays as msgspec says it."""
     if " matching regex " in message:
         return _TOLD.get(message[message.index("matching regex ") :], message)
     if message.startswith("Object contains unknown field"):
@@ -42,8 +44,18 @@ def readable(message: str) -> str:
     if match := _BOUND.match(message):
         return f"Must be {_SIGNS[match['sign']]} {float(match['bound']):.15g}."
     if match := _CHOICE.match(message):
-        return f"{match['value']} is none of the values that it may have."
+        return _of_choice(match["value"], choices)
     return message if message.endswith(".") else f"{message}."
+
+
+def _of_choice(value: str, choices: Sequence[str]) -> str:
+    if not choices:
+        return f"{value} is none of the values that it may have."
+    return f"Must be {'one of ' if len(choices) > 2 else ''}{_either(choices)}, not {value}."
+
+
+def _either(choices: Sequence[str]) -> str:
+    return " or ".join(part for part in (", ".join(choices[:-1]), choices[-1]) if part)
 
 
 def _of_type(wanted: list[str], sent: str | None) -> str:

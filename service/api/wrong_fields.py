@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import types
 from collections.abc import Iterator, Mapping
+from enum import Enum
 from functools import cache
 from itertools import islice
-from typing import Annotated, Any, NamedTuple, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_origin
 
 import msgspec
 from msgspec import UnsetType
@@ -17,10 +18,12 @@ _MOST = 100
 
 
 class Wrong(NamedTuple):
-    """A path such as `groups[3].env.LR`, and what msgspec says of it."""
+    """A path such as `groups[3].env.LR`, what msgspec says of it, and the values that it may have, if they
+    can be counted."""
 
     path: str
     sentence: str
+    choices: tuple[str, ...] = ()
 
 
 def find_wrong_fields(body: bytes, kind: Any, *, first: str) -> list[Wrong]:
@@ -40,7 +43,7 @@ def _wrong(value: Any, kind: Any, path: str) -> Iterator[Wrong]:
         has_wrong_part = True
         yield each
     if not has_wrong_part:
-        yield Wrong(path, sentence)
+        yield Wrong(path, sentence, _choices(kind))
 
 
 def _in_parts(value: Any, kind: Any, path: str) -> Iterator[Wrong]:
@@ -71,7 +74,7 @@ def _in_map(value: Mapping[str, Any], kind: Any, path: str) -> Iterator[Wrong]:
     for name, each in value.items():
         at = _joined(path, name[:128]) if name.isprintable() else path
         if (sentence := _sentence(name, name_kind)) is not None:
-            yield Wrong(at, sentence)
+            yield Wrong(at, sentence, _choices(name_kind))
         else:
             yield from _wrong(each, item, at)
 
@@ -83,6 +86,15 @@ def _sentence(value: Any, kind: Any) -> str | None:
     except msgspec.ValidationError as error:
         return str(error).partition(" - at ")[0]
     return None
+
+
+def _choices(kind: Any) -> tuple[str, ...]:
+    kind = _without_alternatives(kind)
+    if get_origin(kind) is Literal:
+        return tuple(map(str, get_args(kind)))
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return tuple(str(each.value) for each in kind)
+    return ()
 
 
 @cache

@@ -95,6 +95,11 @@ def _groups(count: int) -> str:
     return f"{count} group{'' if count == 1 else 's'}"
 
 
+def unended_groups(count: int) -> str:
+    """`3 groups that have not ended`."""
+    return f"{_groups(count)} that {'has' if count == 1 else 'have'} not ended"
+
+
 def _insufficient(facts: Facts) -> str:
     have = facts.have or 0
     return (
@@ -239,11 +244,17 @@ def _bound(facts: Facts) -> str:
     return f"queue {queue} may never hold more than"
 
 
-#: What keeps groups from giving way, by the rule that says so.
+#: What keeps one group from giving way, and what keeps several, by the rule that says so.
 _KEEPING = {
-    "min_runtime": "min_runtime",
-    "evictions_per_day": "evictions_per_day",
-    "resize_interval": "a resize less than {interval} ago",
+    "min_runtime": (
+        "has not run for its queue's min_runtime yet",
+        "have not run for their queue's min_runtime yet",
+    ),
+    "evictions_per_day": (
+        "has given way as often as its queue's evictions_per_day allows",
+        "have given way as often as their queue's evictions_per_day allows",
+    ),
+    "resize_interval": ("was resized less than {interval} ago", "were resized less than {interval} ago"),
 }
 
 
@@ -255,9 +266,9 @@ def _delayed(facts: Facts) -> str:
     seconds = float(facts.scope.get("resize_interval_seconds", 0))
     interval = f"{seconds:g} seconds" if seconds < 60 else f"{seconds / 60:g} minutes"
     kept = [
-        f"{what.format(interval=interval)} keeps {facts.scope[rule]}"
-        for rule, what in _KEEPING.items()
-        if rule in facts.scope
+        f"{count} {(one if count == '1' else several).format(interval=interval)}"
+        for rule, (one, several) in _KEEPING.items()
+        if (count := facts.scope.get(rule)) is not None
     ]
     gives = f"{_groups(int(groups))} would give up {facts.amount(facts.have)} for it"
     return f"{gives}, but not before {until}: {', '.join(kept)}"

@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Engine
 from service.domain.errors import Conflict, FieldError, InvalidRequest
 from service.domain.tree import Named, Tree
 from service.domain.tree_rules import broken_tree_rules
+from service.domain.wording import unended_groups
 from service.operations.transactions import in_transaction
 from service.operations.write_policy import Writing, write_tree
 from service.store.cohorts import list_cohorts
@@ -129,6 +130,4 @@ def _leaving_again(wanted: Wanted, stored: _Stored) -> Iterator[FieldError]:
 def _still_used(conn: Connection, gone: list[QueueRecord]) -> Iterator[FieldError]:
     for queue in gone:
         if count := count_unended_groups(conn, queue.id):
-            yield FieldError(
-                f"queue {queue.name}", f"Queue {queue.name} has {count} groups that have not ended."
-            )
+            yield FieldError(f"queue {queue.name}", f"Queue {queue.name} has {unended_groups(count)}.")

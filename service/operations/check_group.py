@@ -121,8 +121,8 @@ def _awaited(conn: Connection, draft: Draft, *, named: Mapping[UUID, NamedGroup]
             yield Awaited(each.when, str(each.group))
         elif answer not in (None, there.status):
             words = (
-                f"group {each.group} has ended as {there.status}, which is not {each.when}: this group would"
-                " be Cancelled at once (DependencyNeverMet)"
+                f"group {each.group} has ended as {there.status}, and {each.when} waits for {answer}:"
+                " this group would be Cancelled at once (DependencyNeverMet)"
             )
             raise InvalidRequest.of([FieldError(f"after[{position}]", words)])
 

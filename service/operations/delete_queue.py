@@ -16,6 +16,7 @@ from service.domain.errors import Conflict
 from service.domain.queue import Stop
 from service.domain.status import Cause, Status
 from service.domain.unit import group_of
+from service.domain.wording import unended_groups
 from service.operations.cancel import cancel_units
 from service.operations.evict import evict_units
 from service.operations.queues import queue_event
@@ -62,7 +63,8 @@ def delete_queue(engine: Engine, name: str, *, has_drain: bool, actor: str, now:
         count = store.count_unended_groups(conn, queue.id)
         if count and not has_drain:
             raise Conflict(
-                f"Queue {name} has {count} groups that have not ended. Cancel them first, or drain it."
+                f"Queue {name} has {unended_groups(count)}. Cancel {'it' if count == 1 else 'them'} first,"
+                " or drain the queue."
             )
         if count:
             return _begin(conn, queue, actor=actor, now=now)

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from service.domain.reasons import FAMILIES, Code, family
-from service.domain.wording import amount, message
+from service.domain.wording import amount, message, unended_groups
 
 
 def test_each_code_is_in_one_family() -> None:
@@ -36,3 +36,10 @@ def test_each_code_is_a_sentence_even_without_numbers(code: Code) -> None:
 )
 def test_amounts(resource: str, value: int, text: str) -> None:
     assert amount(resource, value) == text
+
+
+@pytest.mark.parametrize(
+    ("count", "text"), [(1, "1 group that has not ended"), (2, "2 groups that have not ended")]
+)
+def test_one_group_is_no_groups(count: int, text: str) -> None:
+    assert unended_groups(count) == text

@@ -147,6 +147,7 @@ def test_what_it_waits_for_is_looked_at_as_a_submit_does(user: Client, cluster: 
     never = check(user, after=[{"group": ended, "when": "ok"}], gpus=0)
     assert (never["would"], [each["field"] for each in never["errors"]]) == ("refuse", ["after[0]"])
     assert "DependencyNeverMet" in never["detail"]
+    assert "has ended as Cancelled, and ok waits for Succeeded:" in never["detail"]
 
 
 def test_a_strict_queue_has_its_turn(user: Client, admin: Client, cluster: Cluster) -> None:

@@ -349,7 +349,8 @@ def test_what_keeps_others_from_giving_way_is_told_and_the_leader_wakes_for_it(
         assert (told["holders"], told["other_holders"]) == (holders, others)
         assert (told["scope"]["groups"], told["scope"]["min_runtime"]) == ("1", "1")
         assert told["message"] == (
-            f"1 group would give up 4 GPUs for it, but not before {until}: min_runtime keeps 1"
+            f"1 group would give up 4 GPUs for it, but not before {until}: "
+            "1 has not run for its queue's min_runtime yet"
         )
     admitted_at = datetime.fromisoformat(admin.get(f"/v1/groups/{victim}").json()["admitted_at"])
     end = admitted_at + timedelta(seconds=2)

@@ -60,7 +60,8 @@ def test_a_minimum_runtime_is_told_with_its_end() -> None:
         "min_runtime": "2",
     }
     assert _told(made, 9) == (
-        "2 groups would give up 2 GPUs for it, but not before 2030-01-01T00:05:10+00:00: min_runtime keeps 2"
+        "2 groups would give up 2 GPUs for it, but not before 2030-01-01T00:05:10+00:00: "
+        "2 have not run for their queue's min_runtime yet"
     )
     assert plan.look_at == after(310), "the cycle looks again then"
     made.cycle(309)
@@ -82,7 +83,7 @@ def test_evictions_of_the_day_are_told_with_their_end() -> None:
     plan = made.cycle(100)
     assert _told(made, 9) == (
         "1 group would give up 1 GPU for it, but not before 2030-01-01T01:46:40+00:00: "
-        "evictions_per_day keeps 1"
+        "1 has given way as often as its queue's evictions_per_day allows"
     )
     assert made.blocker(9, DELAYED).scope["until"] == after(6400).isoformat(timespec="seconds")
     assert made.blocker(8, DELAYED).scope["until"] == after(36_400).isoformat(timespec="seconds")
@@ -145,7 +146,8 @@ def test_cpus_are_told_where_no_gpus_are_asked_for() -> None:
     made.submit(gang(9, role(1, 0, cpus=2), priority=5))
     made.cycle(100)
     assert _told(made, 9) == (
-        "1 group would give up 3 CPUs for it, but not before 2030-01-01T00:05:00+00:00: min_runtime keeps 1"
+        "1 group would give up 3 CPUs for it, but not before 2030-01-01T00:05:00+00:00: "
+        "1 has not run for its queue's min_runtime yet"
     )
 
 

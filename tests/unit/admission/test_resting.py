@@ -49,7 +49,7 @@ def test_its_surplus_is_waited_for_where_that_spares_it() -> None:
     blocker = made.blocker(2, Code.PREEMPTION_DELAYED)
     assert message(blocker.code, have=made.have(blocker), scope=blocker.scope) == (
         "1 group would give up 2 GPUs for it, but not before 2030-01-01T00:10:00+00:00: "
-        "a resize less than 10 minutes ago keeps 1"
+        "1 was resized less than 10 minutes ago"
     )
     assert plan.look_at == after(INTERVAL)
     assert made.cycle(INTERVAL - 1).resizes == ()
