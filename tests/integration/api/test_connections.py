@@ -83,7 +83,9 @@ def problem_of(received: bytes) -> tuple[int, str]:
 
 
 def refused(client: httpx.Client, reason: str) -> int:
-    lines = client.get("/metrics").text.splitlines()
+    # Over a connection of its own: an idle one may be closed while it is asked for more.
+    with httpx.Client(base_url=client.base_url, timeout=20) as fresh:
+        lines = fresh.get("/metrics").text.splitlines()
     (line,) = [each for each in lines if each.startswith(f'muster_refused_total{{reason="{reason}"}}')]
     return round(float(line.rpartition(" ")[2]))
 

@@ -14,6 +14,7 @@ _BODIES = [
     ("POST", "/v1/groups", '{"name": "a", "roles": [{"count": 1, "count": 1}]}', "roles[0].count"),
     ("POST", "/v1/groups/batch", '{"groups": [{"name": "a"}, {"name": "b", "name": "c"}]}', "groups[1].name"),
     ("POST", "/v1/groups/batch", '{"groups": [{"name": "a"}], "groups": [{"name": "b"}]}', "groups"),
+    ("POST", "/v1/groups/check", '{"name": "a", "gpus": 1, "gpus": 2}', "gpus"),
     ("PATCH", "/v1/groups/{group_id}", '{"priority": 1, "labels": {"a": "b", "a": "c"}}', "labels.a"),
     ("POST", "/v1/queues", '{"name": "q", "weight": 1, "weight": 2}', "weight"),
     ("POST", "/v1/queues", '{"name": "q", "nominal_quota": {"mx": 1, "m\\u0078": 2}}', "nominal_quota.mx"),
