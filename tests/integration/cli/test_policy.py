@@ -137,7 +137,7 @@ def test_a_queue_that_is_needed_is_not_pruned(muster: Muster, client: Client, fi
     file.write_text("queues:\n  - name: default\n")
     said = muster("apply", "-f", str(file), "--prune")
     assert said.code == 6
-    assert "Queue research has 1 groups" in said.err
+    assert "Queue research has 1 group that has not ended." in said.err
 
 
 def test_every_setting_of_a_queue_has_an_option(muster: Muster, client: Client) -> None:
