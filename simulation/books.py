@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
+from service.admission.elastic.surplus import freed_by
 from service.admission.plan import Eviction, Plan, Resize
 from service.admission.resident import World
-from service.admission.surplus import freed_by
 from service.admission.world import Changes, Configuration, PendingUnit, RunningUnit
 from service.domain.queue import Stop
 from service.domain.shape import Shape

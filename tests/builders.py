@@ -11,10 +11,10 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from service.admission.cycle import plan_cycle
+from service.admission.elastic.sizes import counts_of
+from service.admission.elastic.surplus import freed_by
 from service.admission.plan import Admission, Blocker, Plan
 from service.admission.resident import World
-from service.admission.sizes import counts_of
-from service.admission.surplus import freed_by
 from service.admission.world import (
     Changes,
     Cohort,

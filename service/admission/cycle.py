@@ -6,31 +6,31 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from service.admission.asked_heads import Onlookers
-from service.admission.backfill import Backfill
-from service.admission.backlog import ClassId
-from service.admission.books import Books
-from service.admission.claimants import start_claimants
-from service.admission.claims import ClaimBook
-from service.admission.dating import Ends
-from service.admission.delayed import with_delays
-from service.admission.explain import Explainer
+from service.admission.claims.backfill import Backfill
+from service.admission.claims.book import ClaimBook
+from service.admission.claims.claimants import start_claimants
+from service.admission.claims.dating import Ends
+from service.admission.claims.kept_quota import KeptQuota
+from service.admission.claims.promised import Promised
 from service.admission.fit import Fitter
-from service.admission.growing import with_growing
-from service.admission.growth import Grower
-from service.admission.guard_clock import GuardClocks
-from service.admission.kept_quota import KeptQuota
-from service.admission.line import Key
-from service.admission.openings import Openings
-from service.admission.ordering import Head, Heads
+from service.admission.growth.grower import Grower
+from service.admission.growth.growing import with_growing
+from service.admission.order.openings import Openings
+from service.admission.order.ordering import Head, Heads
+from service.admission.order.precedence import Precedence
 from service.admission.plan import Plan
 from service.admission.policy import DEFAULT, Policy
-from service.admission.precedence import Precedence
-from service.admission.preempt import Preemptor
-from service.admission.promised import Promised
-from service.admission.quota import QuotaBook
-from service.admission.reserve import Reserver
+from service.admission.preemption.delayed import with_delays
+from service.admission.preemption.preempt import Preemptor
+from service.admission.quota.book import QuotaBook
+from service.admission.reasons.explain import Explainer
+from service.admission.reservation.asked_heads import Onlookers
+from service.admission.reservation.books import Books
+from service.admission.reservation.guard_clock import GuardClocks
+from service.admission.reservation.reserve import Reserver
 from service.admission.resident import World
+from service.admission.waiting.backlog import ClassId
+from service.admission.waiting.line import Key
 from service.admission.world import PendingUnit
 from service.domain.queue import Order
 

@@ -6,18 +6,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
-from service.admission.capacity import Capacity
-from service.admission.holds import Taken, taken_by
-from service.admission.own_limits import OwnLimits, exceeded, members_within
-from service.admission.own_use import OwnUse
-from service.admission.placement import place_gang, place_members
+from service.admission.elastic.sizes import Counts, largest
+from service.admission.held.holds import Taken, taken_by
+from service.admission.nodes.capacity import Capacity
+from service.admission.nodes.query import NO_MODEL, ShapeQuery
+from service.admission.placement.placement import place_gang, place_members
+from service.admission.placement.ranks import devices_of_members, gang_places
+from service.admission.placement.scratch import Share
 from service.admission.plan import Admission
-from service.admission.query import NO_MODEL, ShapeQuery
-from service.admission.quota import QuotaBook, exceeded_models
-from service.admission.ranks import devices_of_members, gang_places
-from service.admission.scratch import Share
-from service.admission.sizes import Counts, largest
-from service.admission.terms import whole_id
+from service.admission.quota.book import QuotaBook, exceeded_models
+from service.admission.quota.own_limits import OwnLimits, exceeded, members_within
+from service.admission.quota.own_use import OwnUse
+from service.admission.waiting.terms import whole_id
 from service.admission.world import PendingUnit
 from service.domain.node import Place
 from service.domain.shape import Shape, Sizing, usage_of

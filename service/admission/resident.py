@@ -7,16 +7,16 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from service.admission.booked import Booked
-from service.admission.capacity import Capacity
 from service.admission.differences import NodeChanges, node_changes
-from service.admission.feasible import Feasibility
-from service.admission.memory import Memory
+from service.admission.held.running import freed_of, running_of
+from service.admission.nodes.capacity import Capacity
 from service.admission.pauses import GuardPause
 from service.admission.plan import Admission, Resize
-from service.admission.running import freed_of, running_of
-from service.admission.snapshot import Snapshot, snapshot_of
-from service.admission.terms import on_terms, terms_by_queue
+from service.admission.state.booked import Booked
+from service.admission.state.feasible import Feasibility
+from service.admission.state.memory import Memory
+from service.admission.state.snapshot import Snapshot, snapshot_of
+from service.admission.waiting.terms import on_terms, terms_by_queue
 from service.admission.world import Changes, Configuration, Freed, PendingUnit, Queue
 from service.domain.claim import Claim
 

@@ -9,7 +9,7 @@ from datetime import datetime
 
 from sqlalchemy import Connection
 
-from service.admission.fallback import Awaited, awaited_by, shape_at
+from service.admission.waiting.fallback import Awaited, awaited_by, shape_at
 from service.domain.reasons import Code, Reason
 from service.domain.shape import Shape
 from service.domain.wording import message

@@ -10,9 +10,9 @@ from uuid import UUID
 
 from sqlalchemy import Connection, Engine
 
-from service.admission.eligibility import is_eligible, is_open
 from service.admission.plan import Admission
 from service.admission.policy import Policy
+from service.admission.waiting.eligibility import is_eligible, is_open
 from service.admission.world import Node, PendingUnit
 from service.domain.dependency import ANSWER
 from service.domain.errors import FieldError, InvalidRequest

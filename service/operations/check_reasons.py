@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from service.admission.eligibility import is_open
-from service.admission.fallback import awaited_by, shape_at
-from service.admission.held_for import told_to
+from service.admission.claims.held_for import told_to
+from service.admission.waiting.eligibility import is_open
+from service.admission.waiting.fallback import awaited_by, shape_at
 from service.admission.world import Configuration, PendingUnit, Queue, RunningUnit
 from service.domain.dependency import When
 from service.domain.group import GroupSpec

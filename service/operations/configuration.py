@@ -7,8 +7,8 @@ from dataclasses import replace
 
 from sqlalchemy import Connection
 
-from service.admission.feasibility import Shortfall, check_members
-from service.admission.terms import terms_by_queue
+from service.admission.nodes.feasibility import Shortfall, check_members
+from service.admission.waiting.terms import terms_by_queue
 from service.admission.world import Configuration, Node
 from service.domain.queue import QueuePolicy
 from service.domain.shape import Shape

@@ -11,7 +11,7 @@ from uuid import UUID
 from redis import Redis
 from sqlalchemy import Connection, Engine
 
-from service.admission.held_for import told_to
+from service.admission.claims.held_for import told_to
 from service.admission.pauses import Clock
 from service.domain.dependency import When
 from service.domain.principal import Principal

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 from sqlalchemy import Connection, Engine
 
-from service.admission.quota_nodes import QuotaNode
-from service.admission.quota_tree import QuotaTree
+from service.admission.quota.nodes import QuotaNode
+from service.admission.quota.tree import QuotaTree
 from service.domain.errors import NotFound
 from service.domain.principal import Principal
 from service.operations.read_queues import may_see

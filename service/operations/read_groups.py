@@ -9,7 +9,7 @@ from uuid import UUID
 
 from sqlalchemy import Connection, Engine
 
-from service.admission.topology import path_to
+from service.admission.nodes.topology import path_to
 from service.domain.errors import NotFound
 from service.domain.principal import Principal
 from service.domain.shape import Shape

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from sqlalchemy import Connection, Engine
 
-from service.admission.quota_tree import QuotaTree
+from service.admission.quota.tree import QuotaTree
 from service.domain.errors import NotFound
 from service.domain.principal import Principal
 from service.store import queues as store

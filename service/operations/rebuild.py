@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from service.admission.holds import taken_by
+from service.admission.held.holds import taken_by
 from service.admission.plan import Admission
 from service.admission.world import Configuration, RunningUnit
 from service.domain.node import Place

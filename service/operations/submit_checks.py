@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeVar
 from uuid import UUID
 
-from service.admission.feasibility import Shortfall
+from service.admission.nodes.feasibility import Shortfall
 from service.domain.errors import FieldError, InfeasibleRequest, InvalidRequest
 from service.domain.group import GroupSpec
 from service.domain.group_rules import broken_placement_rules, broken_rules

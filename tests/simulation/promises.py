@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 
 from service.admission.plan import Admission
-from service.admission.preempt import CLEARING_SECONDS
+from service.admission.preemption.preempt import CLEARING_SECONDS
 from service.admission.world import PendingUnit
 from service.domain.claim import Claim, ClaimCause
 from service.domain.node import Place

@@ -9,9 +9,9 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from service.admission.eligibility import is_eligible
 from service.admission.policy import Policy
 from service.admission.resident import World
+from service.admission.waiting.eligibility import is_eligible
 from service.admission.world import Configuration
 from service.domain.claim import ClaimCause
 from simulation.run import Simulation

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from service.admission.precedence import may_preempt
-from service.admission.quota_tree import QuotaTree
+from service.admission.order.precedence import may_preempt
+from service.admission.preemption.usages import usage_at
+from service.admission.quota.tree import QuotaTree
 from service.admission.resident import World
-from service.admission.usages import usage_at
 from service.domain.claim import Claim, ClaimCause
 from simulation.run import Moment
 from tests.builders import NOW

@@ -9,9 +9,9 @@ from dataclasses import replace
 import pytest
 
 from service.admission.cycle import plan_cycle
-from service.admission.memory import Memory
 from service.admission.plan import Plan
 from service.admission.resident import World
+from service.admission.state.memory import Memory
 from service.admission.world import Changes
 from tests.builders import NOW, after
 from tests.simulation.mixed import HORIZON, simulation_of, site

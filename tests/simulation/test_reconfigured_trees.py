@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from service.admission.differences import node_changes
-from service.admission.quota_tree import QuotaTree, Usage
-from service.admission.tree_changes import TreeChanges
+from service.admission.quota.tree import QuotaTree, Usage
+from service.admission.quota.tree_changes import TreeChanges
 from service.admission.world import Configuration
 from tests.simulation.mixed import site
 from tests.simulation.reconfigured import CHANGES

@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 
-from service.admission.eligibility import is_eligible
-from service.admission.held_for import told_to
+from service.admission.claims.held_for import told_to
 from service.admission.plan import Blocker, Plan
 from service.admission.policy import DEFAULT
 from service.admission.resident import World
+from service.admission.waiting.eligibility import is_eligible
 from service.admission.world import PendingUnit, Queue, RunningUnit
 from service.domain.claim import Claim, ClaimCause
 from service.domain.queue import Order, PreemptWithin, Stop

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from service.admission.holds import taken_by
+from service.admission.held.holds import taken_by
 from service.admission.policy import DEFAULT, Policy
-from service.admission.preempt import Preemption, Preemptor
-from service.admission.quota import QuotaBook
+from service.admission.preemption.preempt import Preemption, Preemptor
+from service.admission.quota.book import QuotaBook
 from service.admission.world import Changes
 from tests.builders import Group, Site, after
 

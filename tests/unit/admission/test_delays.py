@@ -11,8 +11,8 @@ import pytest
 
 from service.admission.cycle import plan_cycle
 from service.admission.policy import Policy
-from service.admission.preempt import Preemptor
-from service.admission.quota import QuotaBook
+from service.admission.preemption.preempt import Preemptor
+from service.admission.quota.book import QuotaBook
 from service.admission.resident import World
 from service.admission.world import Changes
 from service.domain.queue import Order, PreemptWithin, Reclaim

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from service.admission.eligibility import is_eligible, is_plain, waits_until
+from service.admission.waiting.eligibility import is_eligible, is_plain, waits_until
 from service.admission.world import PendingUnit
 from service.domain.queue import Order
 from tests.builders import NOW, after, gang, node, queue, role, site, submitted

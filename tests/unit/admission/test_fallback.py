@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from service.admission.cycle import plan_cycle
-from service.admission.fallback import awaited_by
 from service.admission.plan import Plan
 from service.admission.resident import World
-from service.admission.terms import at_stage_id, stored_shape_id, whole_id
+from service.admission.waiting.fallback import awaited_by
+from service.admission.waiting.terms import at_stage_id, stored_shape_id, whole_id
 from service.admission.world import Changes, Node
 from service.domain.queue import Order, QueuePolicy
 from service.domain.reasons import Code

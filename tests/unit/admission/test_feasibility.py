@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from service.admission.feasibility import Shortfall, check_members
+from service.admission.nodes.feasibility import Shortfall, check_members
 from service.admission.world import Node
 from service.domain.shape import RoleShape, Terms
 from tests.builders import configuration, gang, node, queue, role

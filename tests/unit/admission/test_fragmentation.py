@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import pytest
 
-from service.admission.capacity import Capacity
-from service.admission.holds import Taken
-from service.admission.node_state import NodeState
-from service.admission.placement import place_gang
+from service.admission.held.holds import Taken
+from service.admission.nodes.capacity import Capacity
+from service.admission.nodes.state import NodeState
+from service.admission.placement.placement import place_gang
 from service.domain.shape import Shape
 from tests.builders import configuration, gang, node, role, shape_id
 

@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.admission.cycle import plan_cycle
+from service.admission.elastic.surplus import shrink, surplus_of
 from service.admission.plan import Plan, Receipt, Shares
 from service.admission.policy import DEFAULT
-from service.admission.quota import QuotaBook
-from service.admission.surplus import shrink, surplus_of
+from service.admission.quota.book import QuotaBook
 from service.admission.world import Changes, PendingUnit, Queue
 from service.domain.claim import ClaimCause
 from service.domain.node import Place

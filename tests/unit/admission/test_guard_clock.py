@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from service.admission.cycle import plan_cycle
-from service.admission.guard_line import waits_since
 from service.admission.pauses import Clock, clock_of
 from service.admission.plan import Plan
 from service.admission.policy import Policy
 from service.admission.resident import World
+from service.admission.waiting.guard_line import waits_since
 from service.admission.world import Changes, Queue
 from service.domain.claim import ClaimCause
 from service.domain.queue import Order, Stop

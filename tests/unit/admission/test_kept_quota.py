@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.admission.cycle import plan_cycle
-from service.admission.future_room import room_with
 from service.admission.plan import Blocker, Plan
 from service.admission.policy import Policy
-from service.admission.quota_tree import QuotaTree
+from service.admission.quota.future_room import room_with
+from service.admission.quota.tree import QuotaTree
 from service.admission.world import Configuration, Queue
 from service.domain.claim import ClaimCause
 from service.domain.reasons import Code

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.admission.fit import Fitter
-from service.admission.openings import Openings
-from service.admission.quota import QuotaBook
+from service.admission.order.openings import Openings
+from service.admission.quota.book import QuotaBook
 from service.admission.resident import World
 from service.admission.world import Changes, Configuration
 from tests.builders import Group, cohort, gang, node, queue, role, site, submitted

@@ -8,8 +8,8 @@ from dataclasses import replace
 import pytest
 
 from service.admission.policy import DEFAULT
-from service.admission.preempt import MOST_EXACT
-from service.admission.price import price_of
+from service.admission.preemption.preempt import MOST_EXACT
+from service.admission.preemption.price import price_of
 from service.admission.resident import World
 from service.admission.world import Changes, Configuration, Node, Queue
 from service.domain.queue import PreemptWithin, Reclaim

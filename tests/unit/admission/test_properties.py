@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.admission.cycle import plan_cycle
-from service.admission.eligibility import is_eligible
 from service.admission.plan import Admission, Plan
 from service.admission.resident import World
+from service.admission.waiting.eligibility import is_eligible
 from service.admission.world import Changes, Configuration, Node, PendingUnit
 from service.domain.queue import Order, Stop
 from service.domain.reasons import Code, rank

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.admission.plan import Shares
-from service.admission.quota_tree import QuotaTree
+from service.admission.quota.tree import QuotaTree
 from service.admission.world import Cohort, Configuration, Queue
 from service.domain.reasons import Code
 from service.domain.resources import CPUS

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from service.admission.capacity import MAX_FIELDS
+from service.admission.claims.held_for import told_to
 from service.admission.cycle import plan_cycle
-from service.admission.held_for import told_to
+from service.admission.nodes.capacity import MAX_FIELDS
 from service.admission.plan import Blocker
 from service.admission.world import Changes, Node, Queue
 from service.domain.claim import Claim, ClaimCause

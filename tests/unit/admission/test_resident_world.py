@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from service.admission.cycle import plan_cycle
-from service.admission.eligibility import is_eligible, is_open
-from service.admission.guard import find_expired
-from service.admission.guard_line import waits_since
 from service.admission.pauses import Pauses, clock_of
 from service.admission.plan import Plan
 from service.admission.policy import Policy
+from service.admission.reservation.guard import find_expired
 from service.admission.resident import World
-from service.admission.terms import stored_shape_id
+from service.admission.waiting.eligibility import is_eligible, is_open
+from service.admission.waiting.guard_line import waits_since
+from service.admission.waiting.terms import stored_shape_id
 from service.admission.world import Changes, Configuration, Freed, Node, PendingUnit, RunningUnit
 from service.domain.claim import Claim
 from service.domain.reasons import Code

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import random
 
-from service.admission.capacity import Capacity
-from service.admission.field import Field
-from service.admission.filters import Filter
-from service.admission.holds import Taken
-from service.admission.topology import Domain
+from service.admission.held.holds import Taken
+from service.admission.nodes.capacity import Capacity
+from service.admission.nodes.field import Field
+from service.admission.nodes.filters import Filter
+from service.admission.nodes.topology import Domain
 from tests.builders import configuration, node
 
 _NODES = [node(n, 8, labels={"rack": f"r{n % 5}"}) for n in range(1, 21)]

@@ -7,15 +7,15 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
 
-from service.admission.candidates import Source
-from service.admission.capacity import Capacity
-from service.admission.claims import ClaimBook
-from service.admission.dating import Ends
-from service.admission.holds import Taken
-from service.admission.lent import LentSeats
-from service.admission.query import RoleQuery
-from service.admission.seats_to_come import SeatsToCome
-from service.admission.topology import Domain
+from service.admission.claims.book import ClaimBook
+from service.admission.claims.dating import Ends
+from service.admission.claims.lent import LentSeats
+from service.admission.held.holds import Taken
+from service.admission.nodes.capacity import Capacity
+from service.admission.nodes.query import RoleQuery
+from service.admission.nodes.topology import Domain
+from service.admission.preemption.candidates import Source
+from service.admission.preemption.seats_to_come import SeatsToCome
 from service.admission.world import Changes
 from tests.builders import Group, Site, after, configuration, gang, node, role
 

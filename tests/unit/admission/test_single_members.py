@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 
-from service.admission.capacity import Capacity
-from service.admission.holds import Taken
-from service.admission.packing import pack, pick
-from service.admission.scratch import Scratch
+from service.admission.held.holds import Taken
+from service.admission.nodes.capacity import Capacity
+from service.admission.placement.packing import pack, pick
+from service.admission.placement.scratch import Scratch
 from service.domain.shape import Scheduling, Shape
 from tests.builders import configuration, node, role
 

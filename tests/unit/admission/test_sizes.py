@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from service.admission.sizes import Counts, counts_of, largest, last_role, next_role
+from service.admission.elastic.sizes import Counts, counts_of, largest, last_role, next_role
 from service.domain.reasons import Code
 from service.domain.resources import CPUS, MEMORY
 from service.domain.shape import RoleShape, Scheduling, Shape, Sizing

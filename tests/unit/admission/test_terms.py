@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from service.admission.terms import stored_shape_id
+from service.admission.waiting.terms import stored_shape_id
 from service.admission.world import Changes
 from service.domain.queue import Filling
 from service.domain.reasons import Code

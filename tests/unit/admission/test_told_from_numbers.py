@@ -8,13 +8,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime
 
-from service.admission.dating import Ends, Search
-from service.admission.holds import Taken, taken_by
-from service.admission.placement import place_gang
+from service.admission.claims.dating import Ends, Search
+from service.admission.held.holds import Taken, taken_by
+from service.admission.nodes.seats import is_plain
+from service.admission.placement.placement import place_gang
 from service.admission.policy import DEFAULT
-from service.admission.preempt import Preemptor
-from service.admission.quota import QuotaBook
-from service.admission.seats import is_plain
+from service.admission.preemption.preempt import Preemptor
+from service.admission.quota.book import QuotaBook
 from service.admission.world import Changes
 from service.domain.queue import PreemptWithin, Reclaim
 from tests.builders import Group, Site, after, configuration, gang, node, queue, role

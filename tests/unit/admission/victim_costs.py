@@ -7,8 +7,8 @@ from datetime import datetime
 from math import inf
 
 from service.admission.policy import DEFAULT
-from service.admission.preempt import Preemptor
-from service.admission.quota import QuotaBook
+from service.admission.preemption.preempt import Preemptor
+from service.admission.quota.book import QuotaBook
 from service.admission.resident import World
 from service.admission.world import PendingUnit
 from tests.unit.admission.preemption_oracle import Cost

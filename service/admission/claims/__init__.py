@@ -1,0 +1,1 @@
+"""What is kept for whom until when, and who may use it meanwhile."""

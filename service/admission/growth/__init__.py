@@ -1,0 +1,1 @@
+"""Which running groups grow into room that nobody who waits could use."""

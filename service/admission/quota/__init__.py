@@ -1,0 +1,1 @@
+"""How much more each queue, user and group may take, and who may take it from whom."""

@@ -1,0 +1,1 @@
+"""Why each one who is left out waits."""
