@@ -194,10 +194,8 @@ def _first(count: int, by_end: Mapping[int, Sequence[Candidate]], trial: Trial) 
     low, high, freed = 0, count, 0
     while low < high:
         middle = (low + high) // 2
-        for candidate in _between(by_end, freed, middle + 1):
-            trial.free(candidate)
-        for candidate in _between(by_end, middle + 1, freed):
-            trial.hold(candidate)
+        trial.free(*_between(by_end, freed, middle + 1))
+        trial.hold(*_between(by_end, middle + 1, freed))
         freed = middle + 1
         if trial.place() is not None:
             high = middle

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 from service.admission.preemption.cheapest import Found, Veto, find_cheapest
 from service.admission.preemption.trial import Candidate, Trial
-from service.admission.quota.entitlement import may_take
 
 
 def take_in_order(trial: Trial, order: Sequence[Candidate]) -> list[Candidate]:
@@ -30,12 +29,10 @@ def _take(trial: Trial, order: Sequence[Candidate], taken: list[Candidate]) -> t
     refused: list[Candidate] = []
     next_test = len(taken) + 1
     for candidate in order:
-        is_next = may_take(trial.claimant, candidate.unit, trial.tree) is not None
-        trial.free(candidate)
-        if not is_next and not trial.may_take_all():
-            trial.hold(candidate)
+        if trial.right_to(candidate) is None and trial.rights_to([*taken, candidate]) is None:
             refused.append(candidate)
             continue
+        trial.free(candidate)
         taken.append(candidate)
         if len(taken) >= next_test:
             if trial.place() is not None:
@@ -56,8 +53,7 @@ def give_back(
 
 
 def _spare(trial: Trial, taken: Sequence[Candidate], veto: Veto) -> Found | None:
-    for candidate in taken:
-        trial.free(candidate)
+    trial.free(*taken)
     kept = list(taken)
     for candidate in sorted(taken, key=lambda each: (-each.unit.priority, -each.cost, each.age)):
         trial.hold(candidate)

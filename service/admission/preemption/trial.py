@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -12,15 +11,14 @@ from service.admission.nodes.capacity import Capacity
 from service.admission.nodes.query import ShapeQuery
 from service.admission.placement.placement import place_gang, place_members
 from service.admission.placement.scratch import Share
-from service.admission.quota.entitlement import (
-    Claimant,
-    entitlements,
-    entitlements_within,
-    stays_within_nominal,
-)
+from service.admission.quota.entitlement import Claimant, Rights
+from service.admission.quota.room_given import RoomGiven
 from service.admission.quota.tree import QuotaTree
 from service.admission.world import RunningUnit
 from service.domain.preemption import Entitlement
+
+#: All of them, whatever their model: no quota resource has this name.
+GPUS = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +40,14 @@ class Candidate:
         """How many it gives back."""
         return sum(len(taken.devices) for taken in self.frees)
 
+    def gives(self, name: str) -> int:
+        """How much of a quota resource, or of GPUs in sum."""
+        return self.gpus if name == GPUS else self.unit.usage.get(name, 0)
+
 
 class Trial:
-    """One claimant on a capacity and a tree of quotas. `tests_left` bounds how often places are sought;
-    up to `most_exact` candidates every set of them is weighed."""
+    """One claimant on a capacity and a tree of quotas, which stays as it is. `tests_left` bounds how often
+    places are sought; up to `most_exact` candidates every set of them is weighed."""
 
     def __init__(
         self,
@@ -65,20 +67,29 @@ class Trial:
         self.most_exact = most_exact
         self._caps = {model: claimant.usage.get(model, 0) for model in query.models}
         self._freed: dict[int, Candidate] = {}
+        self._rights = Rights(claimant, tree)
+        self._of_all = Rights(claimant, tree)
+        #: Resources of which too little is left before anybody is gone: of the others there is enough.
+        self._short = {
+            resource: room
+            for resource, amount in claimant.usage.items()
+            if amount and (room := RoomGiven(tree, claimant.row.queue_id, resource, amount)).missing()
+        }
 
-    def free(self, candidate: Candidate) -> None:
-        self._freed[candidate.unit.id] = candidate
-        self._apply(candidate, is_free=True)
-        self.tree.refund(candidate.unit.queue_id, candidate.unit.usage)
+    def free(self, *candidates: Candidate) -> None:
+        self._apply(candidates, is_free=True)
+        for candidate in candidates:
+            self._freed[candidate.unit.id] = candidate
+            self._rights.take(candidate.unit)
 
-    def hold(self, candidate: Candidate) -> None:
-        del self._freed[candidate.unit.id]
-        self._apply(candidate, is_free=False)
-        self.tree.charge(candidate.unit.queue_id, candidate.unit.usage)
+    def hold(self, *candidates: Candidate) -> None:
+        self._apply(candidates, is_free=False)
+        for candidate in candidates:
+            del self._freed[candidate.unit.id]
+            self._rights.put_back(candidate.unit)
 
     def reset(self) -> None:
-        for candidate in tuple(self._freed.values()):
-            self.hold(candidate)
+        self.hold(*self._freed.values())
 
     def place(self) -> tuple[Share, ...] | None:
         """Where the claimant would sit, as things are in the trial."""
@@ -91,49 +102,34 @@ class Trial:
         shares = place_members(self._capacity, self._query, caps=self._caps, want=1, avoided=avoided)
         return shares or None
 
+    def right_to(self, candidate: Candidate) -> Entitlement | None:
+        """By what right it may be taken when those are gone that are."""
+        return self._rights.to(candidate.unit)
+
     def rights(self) -> Mapping[int, Entitlement] | None:
         """By what right each of those that are gone would be taken; None if one may not be."""
-        units = [candidate.unit for candidate in self._freed.values()]
-        found: Sequence[Entitlement] | None
-        if all(unit.queue_id == self.claimant.row.queue_id for unit in units):
-            # Within a queue priorities decide, whoever is gone already.
-            found = entitlements_within(self.claimant, units)
-        else:
-            with self._all_held():
-                found = entitlements(self.claimant, units, self.tree)
-        return None if found is None else {unit.id: right for unit, right in zip(units, found, strict=True)}
+        return self.rights_to(self._freed.values())
 
-    def missing_gpus(self) -> int:
-        """How many more the claimant needs in sum, of those that it could use."""
-        return max((check.need.gpus - check.field.gpus() for check in self._query.checks), default=0)
+    def rights_to(self, candidates: Iterable[Candidate]) -> Mapping[int, Entitlement] | None:
+        """The same if these alone were gone."""
+        return self._of_all.to_all([candidate.unit for candidate in candidates])
 
-    def may_take_all(self) -> bool:
-        """Whether all that are gone may be taken in some order."""
-        if self.tests_left <= 0:
-            return False
-        self.tests_left -= 1
-        return self.rights() is not None
-
-    @contextmanager
-    def _all_held(self) -> Iterator[None]:
-        for candidate in self._freed.values():
-            self.tree.charge(candidate.unit.queue_id, candidate.unit.usage)
-        try:
-            yield
-        finally:
-            for candidate in self._freed.values():
-                self.tree.refund(candidate.unit.queue_id, candidate.unit.usage)
+    def missing(self) -> Mapping[str, int]:
+        """How much has still to be given at least: of GPUs that the claimant could use, in sum, and of
+        resources of which its quota has too little left."""
+        gpus = max((check.need.gpus - check.field.gpus() for check in self._query.checks), default=0)
+        quota = {resource: room.missing() for resource, room in self._short.items()}
+        return {name: amount for name, amount in ((GPUS, gpus), *quota.items()) if amount > 0}
 
     def _is_within_quota(self) -> bool:
-        tree, queue_id = self.tree, self.claimant.row.queue_id
-        if not self.claimant.row.is_preemptible and not stays_within_nominal(self.claimant, tree):
+        if not self.claimant.row.is_preemptible and not self._rights.is_within_nominal():
             return False
-        rooms = {resource: tree.available(queue_id, resource) for resource in self.claimant.usage}
-        return all(
-            (room := rooms[resource]) is None or amount <= room
-            for resource, amount in self.claimant.usage.items()
-            if amount
-        )
+        return not any(room.missing() for room in self._short.values())
 
-    def _apply(self, candidate: Candidate, *, is_free: bool) -> None:
-        self._capacity.imagine(candidate.frees, is_free=is_free)
+    def _apply(self, candidates: Iterable[Candidate], *, is_free: bool) -> None:
+        self._capacity.imagine((taken for each in candidates for taken in each.frees), is_free=is_free)
+        sign = 1 if is_free else -1
+        for resource, room in self._short.items():
+            for each in candidates:
+                if amount := each.unit.usage.get(resource):
+                    room.take(each.unit.queue_id, sign * amount)

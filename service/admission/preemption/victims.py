@@ -10,7 +10,7 @@ from functools import partial
 from service.admission.preemption.cheapest import Found, Veto, find_cheapest
 from service.admission.preemption.giving_back import give_back, take_in_order
 from service.admission.preemption.trial import Candidate, Trial
-from service.admission.quota.entitlement import may_take
+from service.admission.quota.entitlement import Rights
 from service.domain.preemption import Entitlement
 
 _Key = Callable[[Candidate], tuple[object, ...]]
@@ -30,49 +30,45 @@ def find_victims(trial: Trial, candidates: Sequence[Candidate], veto: Veto) -> F
         return None
     # 2. The lowest highest priority with which there is room, then the least loss; one priority more as
     #    long as those that make room may not all be taken together.
+    gone: set[int] = set()
     for priority in sorted({candidate.unit.priority for candidate in could}):
         below = [each for each in could if each.unit.priority <= priority]
         within = [candidate for candidate, _ in entitled(trial, below)]
-        if not _makes_room(trial, within):
+        trial.free(*(each for each in within if each.unit.id not in gone))
+        gone.update(each.unit.id for each in within)
+        if trial.place() is None:
             continue
+        trial.reset()
+        gone.clear()
         find = find_cheapest if len(within) <= trial.most_exact else _of_many
         found = find(trial, within, veto)
-        if found is not None:
+        if found is not None or trial.tests_left <= 0:
             return found
-        if trial.tests_left <= 0:
-            return None
+    trial.reset()
     return None
 
 
 def entitled(trial: Trial, candidates: Sequence[Candidate]) -> list[tuple[Candidate, Entitlement]]:
     """Those who may be taken, each by what right, when all of the own queue who may be are gone."""
     queue_id = trial.claimant.row.queue_id
+    rights = Rights(trial.claimant, trial.tree)
     own = [each for each in candidates if each.unit.queue_id == queue_id]
-    found = list(_with_rights(trial, own))
+    found = list(_with_rights(rights, own))
     for candidate, _ in found:
-        trial.free(candidate)
-    found += _with_rights(trial, [each for each in candidates if each.unit.queue_id != queue_id])
-    trial.reset()
+        rights.take(candidate.unit)
+    found += _with_rights(rights, [each for each in candidates if each.unit.queue_id != queue_id])
     return found
 
 
-def _with_rights(trial: Trial, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, Entitlement]]:
+def _with_rights(rights: Rights, candidates: Sequence[Candidate]) -> Iterator[tuple[Candidate, Entitlement]]:
     for candidate in candidates:
-        right = may_take(trial.claimant, candidate.unit, trial.tree)
+        right = rights.to(candidate.unit)
         if right is not None:
             yield candidate, right
 
 
-def _makes_room(trial: Trial, candidates: Sequence[Candidate]) -> bool:
-    for candidate in candidates:
-        trial.free(candidate)
-    has_room = trial.place() is not None
-    trial.reset()
-    return has_room
-
-
 def _of_many(trial: Trial, candidates: Sequence[Candidate], veto: Veto) -> Found | None:
-    """The best of what some orders lead to."""
+    """The best of what some orders lead to; if none leads to anything, what a search of all finds."""
     best: Found | None = None
     for key in _orders(candidates):
         taken = take_in_order(trial, sorted(candidates, key=key))
@@ -81,7 +77,9 @@ def _of_many(trial: Trial, candidates: Sequence[Candidate], veto: Veto) -> Found
             best = found
         if trial.tests_left <= 0:
             break
-    return None if best is None else _improved(trial, candidates, veto, best)
+    if best is None:
+        return find_cheapest(trial, candidates, veto)
+    return _improved(trial, candidates, veto, best)
 
 
 def _improved(trial: Trial, candidates: Sequence[Candidate], veto: Veto, best: Found) -> Found:

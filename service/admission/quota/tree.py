@@ -196,7 +196,7 @@ class QuotaTree:
             return None
         own, most = max(0, node.guaranteed.get(resource, 0) - node.usage.get(resource, 0)), inf
         if resource in node.quota.borrowing:
-            most = _most_borrowed(node, resource)
+            most = most_borrowed(node, resource, node.usage.get(resource, 0))
         limit = None if node.quota.limit is None else node.quota.limit.get(resource)
         if limit is not None:
             most = min(most, limit - node.held.get(resource, 0) - own)
@@ -262,7 +262,7 @@ class QuotaTree:
         room = self.room_in(node.parent, resource)
         borrowing = node.quota.borrowing.get(resource)
         if borrowing is not None:
-            most = _most_borrowed(node, resource)
+            most = most_borrowed(node, resource, usage)
             if most <= room.amount:
                 cohort_id = None if node.is_queue else node.id
                 room = Room(most, Code.BORROWING_LIMIT, cohort_id, subtree + borrowing)
@@ -302,15 +302,16 @@ def _left(node: QuotaNode, resource: str) -> int:
         return node.subtree.get(resource, 0) - usage
     left = _left(node.parent, resource)
     if resource in node.quota.borrowing:
-        left = min(left, _most_borrowed(node, resource))
+        left = min(left, most_borrowed(node, resource, usage))
     own = node.guaranteed.get(resource, 0) - usage
     return own + left if own > 0 else left
 
 
-def _most_borrowed(node: QuotaNode, resource: str) -> int:
-    """How much of what its parent has left it may take, with what it lent to others."""
+def most_borrowed(node: QuotaNode, resource: str, usage: int) -> int:
+    """How much of what its parent has left it may take, with what it lent to others. `usage`: that of the
+    node."""
     subtree, guaranteed = node.subtree.get(resource, 0), node.guaranteed.get(resource, 0)
-    borrowed = max(0, node.usage.get(resource, 0) - guaranteed)
+    borrowed = max(0, usage - guaranteed)
     return subtree - guaranteed - borrowed + node.quota.borrowing[resource]
 
 

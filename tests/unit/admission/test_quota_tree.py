@@ -3,6 +3,7 @@ definitions computed anew."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import inf, isnan
 from typing import Any
 
@@ -11,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.admission.plan import Shares
+from service.admission.quota.room_given import RoomGiven
 from service.admission.quota.tree import QuotaTree
 from service.admission.world import Cohort, Configuration, Queue
 from service.domain.reasons import Code
@@ -227,14 +229,8 @@ def test_what_is_kept_is_what_the_definitions_say(
     config: Configuration, charges: list[tuple[int, dict[str, int], bool]]
 ) -> None:
     tree, used = QuotaTree(config, {}), dict[int, dict[str, int]]()
-    for queue_id, usage, is_refund in charges:
-        if queue_id not in config.queues:
-            continue
-        held = used.setdefault(queue_id, {})
-        change = {r: min(a, held.get(r, 0)) for r, a in usage.items()} if is_refund else usage
-        for resource, amount in change.items():
-            held[resource] = held.get(resource, 0) + (-amount if is_refund else amount)
-        (tree.refund if is_refund else tree.charge)(queue_id, change)
+    for queue_id, change in _changes(config, used, charges):
+        tree.charge(queue_id, change)
     reference, fresh = Reference(config, used), QuotaTree(config, used)
     for each in config.queues.values():
         for resource in (*_FLAVORS, CPUS):
@@ -243,6 +239,42 @@ def test_what_is_kept_is_what_the_definitions_say(
             assert tree.room(each.id, resource) == fresh.room(each.id, resource)
         assert tree.share(each.id) == pytest.approx(reference.share(each))
         assert not isnan(tree.share(each.id))
+
+
+def _changes(
+    config: Configuration, used: dict[int, dict[str, int]], charges: list[tuple[int, dict[str, int], bool]]
+) -> Iterator[tuple[int, dict[str, int]]]:
+    """What queues take, and give back of what they hold, which `used` becomes."""
+    for queue_id, usage, is_refund in charges:
+        if queue_id not in config.queues:
+            continue
+        held = used.setdefault(queue_id, {})
+        change = {r: -min(a, held.get(r, 0)) for r, a in usage.items()} if is_refund else usage
+        for resource, amount in change.items():
+            held[resource] = held.get(resource, 0) + amount
+        yield queue_id, change
+
+
+@settings(max_examples=300)
+@given(_configurations(), _CHARGES, st.integers(1, 6))
+def test_what_would_be_left_is_told_without_a_change_of_the_tree(
+    config: Configuration, charges: list[tuple[int, dict[str, int], bool]], amount: int
+) -> None:
+    tree, used = QuotaTree(config, {}), dict[int, dict[str, int]]()
+    rooms = {
+        (queue_id, resource): RoomGiven(tree, queue_id, resource, amount)
+        for queue_id in config.queues
+        for resource in (*_FLAVORS, CPUS)
+    }
+    for queue_id, change in _changes(config, used, charges):
+        for (_, resource), room in rooms.items():
+            room.take(queue_id, -change.get(resource, 0))
+    reference = Reference(config, used)
+    for (queue_id, resource), room in rooms.items():
+        left = reference.available(queue_id, resource)
+        assert (room.missing() > 0) == (left is not None and left < amount)
+        if left:
+            assert room.missing() == max(0, amount - left)
 
 
 @settings(max_examples=300)
