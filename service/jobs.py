@@ -59,13 +59,9 @@ def waiting_jobs(client: redis.Redis) -> int:
     return Queue(CYCLES, connection=client, serializer="json").count
 
 
-def ring_dispatcher(client: redis.Redis, pool_id: int) -> None:
-    """Have the dispatcher of a pool look at once. Raises redis errors; it also looks by itself."""
-    ring_all_dispatchers(client, [pool_id])
-
-
 def ring_all_dispatchers(client: redis.Redis, pool_ids: Iterable[int]) -> None:
-    """Ring several dispatchers in one round trip."""
+    """Have the dispatchers of these pools look at once, in one round trip. Raises redis errors; they also
+    look by themselves."""
     with client.pipeline(transaction=False) as pipe:
         for pool_id in pool_ids:
             pipe.lpush(dispatcher_bell(pool_id), 1)

@@ -387,6 +387,22 @@ def site(
     return made
 
 
+def loaded_afresh(world: World) -> World:
+    """One that knows what this one knows, and remembers nothing of how it came to be."""
+    fresh = World.empty()
+    fresh.apply(
+        Changes(
+            configuration=world.configuration,
+            shapes=world.shapes,
+            pending=world.pending,
+            running=world.running,
+            claims=world.claims,
+            pauses=world.pauses,
+        )
+    )
+    return fresh
+
+
 def running(group: Group, admission: Admission) -> RunningUnit:
     """The state of a unit that was admitted so, as a load brings it."""
     return RunningUnit(

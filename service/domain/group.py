@@ -138,12 +138,3 @@ class GroupSpec:
             preferred=self.topology_preferred,
             sizing=None if self.elastic is None else self.elastic.resize,
         )
-
-    def role_of(self, member: int) -> tuple[int, Role]:
-        """Position and role of a member; members are numbered 0, 1, ... through the roles."""
-        first = 0
-        for position, role in enumerate(self.roles):
-            if member < first + role.count:
-                return position, role
-            first += role.count
-        raise IndexError(f"the group has {self.member_count} members, not {member + 1}")

@@ -29,7 +29,10 @@ class Basis(StrEnum):
 def best_runtimes(
     conn: Connection, *, queue_id: int, owner: tuple[str, str]
 ) -> tuple[Basis | None, Runtimes]:
-    """`owner`: tenant and user. None: too few have ended to say anything."""
+    """`owner`: tenant and user. None: too few have ended to say anything.
+
+    `list_medians` follows the same rule for many at once, in SQL: whoever changes one changes both.
+    """
     own = read_runtimes(conn, queue_id=queue_id, owner=owner)
     if own.samples >= FEWEST:
         return Basis.USER, own

@@ -105,7 +105,11 @@ def list_medians(
     conn: Connection, keys: Sequence[OwnerKey], *, fewest: int, most: int = 1_000
 ) -> list[float | None]:
     """Of each of these, in seconds, the median of its own newest attempts; of fewer than `fewest` that of
-    its queue, then of all; None if these are too few. One statement, however many there are."""
+    its queue, then of all; None if these are too few. One statement, however many there are.
+
+    `service.operations.learned_runtimes.best_runtimes` follows the same rule for one, and tells whose
+    attempts it took: whoever changes one changes both.
+    """
     queue_ids, tenants, owners = (list(column) for column in zip(*keys, strict=True))
     values = {"queue_ids": queue_ids, "tenants": tenants, "owners": owners, "fewest": fewest, "most": most}
     return list(conn.execute(_MEDIANS, values).scalars())

@@ -10,10 +10,8 @@ import pytest
 
 from service.admission.cycle import plan_cycle
 from service.admission.plan import Plan
-from service.admission.resident import World
 from service.admission.state.memory import Memory
-from service.admission.world import Changes
-from tests.builders import NOW, after
+from tests.builders import NOW, after, loaded_afresh
 from tests.simulation.mixed import HORIZON, simulation_of, site
 from tests.simulation.reconfigured import CHANGES
 
@@ -44,25 +42,10 @@ def test_a_world_that_has_seen_other_configurations_makes_the_same_plan(seed: in
     for moment in simulation.run(after(250.0 * 160)):
         world = simulation.world
         warm = plan_cycle(world, moment.now, policy=made.policy)
-        cold = plan_cycle(_loaded_afresh(world), moment.now, policy=made.policy)
+        cold = plan_cycle(loaded_afresh(world), moment.now, policy=made.policy)
         assert _decided(warm) == _decided(cold)
         compared += 1
     assert compared > 200
-
-
-def _loaded_afresh(world: World) -> World:
-    loaded = World.empty()
-    loaded.apply(
-        Changes(
-            configuration=world.configuration,
-            shapes=world.shapes,
-            pending=world.pending,
-            running=world.running,
-            claims=world.claims,
-            pauses=world.pauses,
-        )
-    )
-    return loaded
 
 
 def _decided(plan: Plan) -> Plan:

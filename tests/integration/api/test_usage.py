@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from math import ceil
 
 import pytest
 from litestar import Litestar
 from litestar.testing import TestClient
 from sqlalchemy import Engine, text
 
+from service.admission.forecast import FEWEST
 from service.clock import SystemClock
 from service.domain.principal import KeyRole
 from service.operations.charge import charge_closed_attempts
+from service.operations.learned_runtimes import Basis, KnownRuntimes, best_runtimes
 from tests.integration.api.callers import Callers
 
 Client = TestClient[Litestar]
@@ -34,6 +37,13 @@ INSERT INTO attempts (unit_id, attempt, revision, generation, group_id, queue_id
   dispatch, dispatches, admitted_at)
 SELECT u.id, 9, 1, 1, u.group_id, g.queue_id, 1, '[]', '{"H100-80GB": 1}', 'Launched', 1, :start
 FROM units u JOIN groups g ON g.id = u.group_id WHERE g.public_id = :id
+"""
+
+#: Each longer than the ones before it, so that no two medians are the same.
+_RAN = """
+INSERT INTO runtimes (unit_id, attempt, queue_id, tenant, owner, seconds, is_cut, ended_at)
+SELECT 10000 * :number + n, 1, :q, 'default', :owner, 1000.5 * (:number + 1) + n, false,
+  now() - make_interval(secs => :count - n) FROM generate_series(1, :count) n
 """
 
 
@@ -214,3 +224,46 @@ def test_a_cursor_of_something_else_is_refused(operator: Client) -> None:
         answer = operator.get("/v1/usage", params={"cursor": cursor})
         assert answer.status_code == 422
         assert [error["field"] for error in answer.json()["errors"]] == ["cursor"]
+
+
+def test_what_a_submit_expects_is_what_a_reader_is_told(engine: Engine, admin: Client) -> None:
+    """One rule in Python and in SQL: whose attempts count, from how many on, and the newest of how many."""
+    for name in ("b", "c", "d"):
+        assert admin.post("/v1/queues", json={"name": name}).status_code == 201
+    with engine.connect() as conn:
+        one, two, three, four = conn.execute(text("SELECT id FROM queues ORDER BY id")).scalars()
+    # Of too few: not a user's own, not a queue's. Of more than are looked at: the newest.
+    counts = {
+        (one, "own"): FEWEST,
+        (one, "few"): FEWEST - 1,
+        (two, "few"): FEWEST - 1,
+        (three, "own"): 1_000 + FEWEST,
+        (three, "few"): 1,
+    }
+    with engine.begin() as conn:
+        for number, ((queue_id, owner), count) in enumerate(counts.items()):
+            values = {"q": queue_id, "owner": owner, "count": count, "number": number}
+            conn.execute(text(_RAN), values)
+    asked = [
+        (queue_id, "default", owner)
+        for queue_id in (one, two, three, four)
+        for owner in ("own", "few", "none")
+    ]
+    with engine.connect() as conn:
+        expected = KnownRuntimes().expected_seconds(conn, asked, now=SystemClock().now())
+        told = {key: best_runtimes(conn, queue_id=key[0], owner=(key[1], key[2])) for key in asked}
+    assert {basis for basis, _ in told.values()} == {Basis.USER, Basis.QUEUE, Basis.ALL}
+    assert len(set(expected.values())) == 4
+    for key, (_, found) in told.items():
+        assert found.p50_seconds is not None
+        assert expected[key] == ceil(found.p50_seconds), key
+    with engine.begin() as conn:
+        conn.execute(text("DELETE FROM runtimes WHERE queue_id <> :two"), {"two": two})
+    with engine.connect() as conn:
+        basis, _ = best_runtimes(conn, queue_id=two, owner=("default", "few"))
+        (seconds,) = (
+            KnownRuntimes()
+            .expected_seconds(conn, [(two, "default", "few")], now=SystemClock().now())
+            .values()
+        )
+    assert (basis, seconds) == (None, None)

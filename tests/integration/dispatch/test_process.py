@@ -70,7 +70,7 @@ def has_nodes(site: Site) -> bool:
 
 def ring(site: Site, redis_url: str) -> None:
     with redis.Redis.from_url(redis_url) as client:
-        jobs.ring_dispatcher(client, site.rows("SELECT id FROM pools")[0].id)
+        jobs.ring_all_dispatchers(client, [site.rows("SELECT id FROM pools")[0].id])
 
 
 def test_the_bell_starts_a_group_and_its_end_is_pushed(site: Site, start: Start, redis_url: str) -> None:

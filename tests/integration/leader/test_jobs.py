@@ -62,7 +62,7 @@ def test_a_job_that_is_not_on_the_list_is_never_imported(client: redis.Redis) ->
 def test_a_bell_does_not_grow_while_nobody_listens(client: redis.Redis) -> None:
     for _ in range(50):
         jobs.ring_all_dispatchers(client, [1, 2])
-        jobs.ring_dispatcher(client, 1)
+        jobs.ring_all_dispatchers(client, [1])
     assert 0 < client.llen(keys.dispatcher_bell(1)) < 10
     assert 0 < client.llen(keys.dispatcher_bell(2)) < 10
 

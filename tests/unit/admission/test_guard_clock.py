@@ -12,13 +12,24 @@ from service.admission.cycle import plan_cycle
 from service.admission.pauses import Clock, clock_of
 from service.admission.plan import Plan
 from service.admission.policy import Policy
-from service.admission.resident import World
 from service.admission.waiting.guard_line import waits_since
 from service.admission.world import Changes, Queue
 from service.domain.claim import ClaimCause
 from service.domain.queue import Order, Stop
 from service.domain.unit import unit_id
-from tests.builders import Group, Site, after, cohort, gang, independent, node, queue, role, site
+from tests.builders import (
+    Group,
+    Site,
+    after,
+    cohort,
+    gang,
+    independent,
+    loaded_afresh,
+    node,
+    queue,
+    role,
+    site,
+)
 
 #: Slots of ten seconds. No claims but those of guards.
 POLICY = Policy(reserve_depth=0, guard_seconds=960)
@@ -27,28 +38,13 @@ POLICY = Policy(reserve_depth=0, guard_seconds=960)
 def cycle(made: Site, seconds: float) -> Plan:
     """As the leader does. A World that is loaded now plans the same."""
     plan = plan_cycle(made.world, after(seconds), policy=POLICY)
-    assert plan_cycle(loaded(made.world), after(seconds), policy=POLICY) == plan
+    assert plan_cycle(loaded_afresh(made.world), after(seconds), policy=POLICY) == plan
     made.plan = plan
     made.world.admit(plan.admissions, after(seconds))
     made.world.keep_claims(plan.claims_made, ended=plan.claims_ended)
     made.world.keep_pauses(plan.pauses_made, dropped=plan.pauses_dropped)
-    assert loaded(made.world) == made.world
+    assert loaded_afresh(made.world) == made.world
     return plan
-
-
-def loaded(world: World) -> World:
-    fresh = World.empty()
-    fresh.apply(
-        Changes(
-            configuration=world.configuration,
-            shapes=world.shapes,
-            pending=world.pending,
-            running=world.running,
-            claims=world.claims,
-            pauses=world.pauses,
-        )
-    )
-    return fresh
 
 
 def configure(made: Site, *queues: Queue, **others: Any) -> None:

@@ -23,7 +23,19 @@ from service.admission.world import Changes, Configuration, Freed, Node, Pending
 from service.domain.claim import Claim
 from service.domain.reasons import Code
 from service.domain.shape import Shape
-from tests.builders import Site, after, configuration, gang, independent, node, queue, role, site, submitted
+from tests.builders import (
+    Site,
+    after,
+    configuration,
+    gang,
+    independent,
+    loaded_afresh,
+    node,
+    queue,
+    role,
+    site,
+    submitted,
+)
 from tests.unit.admission.strategies import configurations, groups, reconfigured
 
 #: Short against the steps of time, so that guards run out.
@@ -290,16 +302,7 @@ def _configured(at: Site, *nodes: Node) -> Plan:
     )
     at.world.apply(Changes(configuration=config))
     plan = plan_cycle(at.world, after(1))
-    fresh = World.empty()
-    fresh.apply(
-        Changes(
-            configuration=config,
-            shapes=at.world.shapes,
-            pending=at.world.pending,
-            running=at.world.running,
-            pauses=at.world.pauses,
-        )
-    )
+    fresh = loaded_afresh(at.world)
     assert at.world == fresh
     assert plan == plan_cycle(fresh, after(1))
     return plan
