@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import datetime, timedelta
 from typing import Any
 
+import msgspec
 import pytest
 from litestar import Litestar
 from litestar.testing import TestClient
+from redis import Redis
 from sqlalchemy import Engine, event, text
 
 from service.clock import SystemClock
 from service.domain.principal import KeyRole
+from service.settings import Settings
 from tests.integration.api.callers import Callers
 from tests.integration.api.cluster import Cluster
 
@@ -117,6 +120,27 @@ def test_what_is_kept_for_others_comes_before_what_others_waited(
     assert found["basis"] == "waits"
     assert datetime.fromisoformat(found["p50_at"]) == datetime.fromisoformat(reason["scope"]["until"])
     assert found["assumptions"][-1] == "but not before what is kept for others is free for it"
+
+
+def test_what_is_kept_for_others_without_a_date_has_no_forecast(
+    user: Client, settings: Settings, engine: Engine, redis: Redis
+) -> None:
+    at_once = msgspec.structs.replace(settings, guard_seconds=0.001)
+    with closing(Cluster(at_once, engine, redis)) as cluster:
+        _submit(user, members=3)
+        cluster.settle()
+        _submit(user, members=4)
+        cluster.settle()
+        small = _submit(user, members=1)
+        cluster.settle()
+    (reason,) = user.get(f"/v1/groups/{small}/reasons").json()["reasons"]
+    assert (reason["code"], reason["scope"].get("until")) == ("HeldForClaim", None)
+    # However soon others of its size started.
+    _waited(engine, small, [10.0] * 10)
+    found = _forecast(user, small)
+    assert (found["is_waiting"], found["basis"], found["samples"]) == (True, None, 0)
+    assert (found["p50_at"], found["p90_at"]) == (None, None)
+    assert found["assumptions"] == ["what it needs is kept for others, without a date"]
 
 
 def _waited(engine: Engine, like: str, seconds: list[float]) -> None:

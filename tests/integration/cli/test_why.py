@@ -19,8 +19,8 @@ from tests.integration.cli.terminal import at_terminal, lines_of
 
 @pytest.fixture
 def cluster(database_url: str, redis_url: str, engine: Engine, tmp_path: Path) -> Iterator[Cluster]:
-    """One node with four GPUs."""
-    settings = Settings(database_url=database_url, redis_url=redis_url, data=tmp_path)
+    """One node with four GPUs. A start that is refused is not tried again."""
+    settings = Settings(database_url=database_url, redis_url=redis_url, data=tmp_path, max_dispatches=1)
     with closing(make_client(redis_url)) as redis, closing(Cluster(settings, engine, redis)) as cluster:
         yield cluster
 
@@ -38,6 +38,23 @@ def test_a_group_below_its_size_is_told_what_keeps_it_from_growing(
     assert "InsufficientGpus" in lines[title + 1]
     assert not any(line.startswith(("position", "likely start")) for line in lines)
     assert "WHY" not in at_terminal(server, "why", whole.id)
+
+
+def test_a_group_whose_start_was_refused_is_told_why_it_ended(
+    server: str, client: Client, cluster: Cluster, muster: Muster
+) -> None:
+    refused = client.submit({"name": "refused", "command": ["x"]})
+    cluster.machines.behave("refused", refuses=True, message="no such image")
+    cluster.settle()
+    assert client.get(refused.id).status == "Failed"
+    lines = lines_of(at_terminal(server, "why", "refused", columns=120))
+    title = next(number for number, line in enumerate(lines) if "WHY IT ENDED" in line)
+    assert "DispatchRefused" in lines[title + 1]
+    assert "no such image" in lines[title + 1]
+    assert not any(line.startswith(("position", "likely start")) for line in lines)
+    [fields] = muster("why", "refused").rows
+    assert fields[0] == "DispatchRefused"
+    assert fields[-1].endswith(": no such image")
 
 
 def test_instants_in_reasons_are_those_of_a_clock(server: str, client: Client, muster: Muster) -> None:
