@@ -63,6 +63,11 @@ class PolicyFile:
         """Nothing is said to be: as a file looks whose writing failed, or that is of something else."""
         return not any(self.body.values())
 
+    @property
+    def sharers(self) -> list[dict[str, Any]]:
+        """What it says of each cohort and queue."""
+        return [said for part in ("cohorts", "queues") for said in self.body.get(part, ())]
+
     def line_of(self, path: str) -> int | None:
         """The line of `queues[3].lending_limit.H100-80GB`, or of the innermost part of it that is there;
         None if nothing of it is, and of a very large file."""

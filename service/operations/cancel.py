@@ -69,7 +69,7 @@ def cancel_units(
     """Cancel these locked units of locked groups, within the caller's transaction."""
     waiting = [unit for unit in units if unit.status is Status.PENDING]
     cancel_waiting(conn, waiting, message=message, now=now)
-    add_events(conn, _events(waiting, Kind.CANCELLED, actor=actor, now=now))
+    add_events(conn, _events(waiting, Kind.CANCELLED, actor=actor, now=now, message=message))
     evicted = evict_units(
         conn,
         [unit.id for unit in units if unit.status in LIVE],
@@ -89,8 +89,11 @@ def _message(principal: Principal) -> str:
     return f"cancelled by {principal.user}"
 
 
-def _events(units: Sequence[LockedUnit], kind: Kind, *, actor: str, now: datetime) -> Iterator[Event]:
+def _events(
+    units: Sequence[LockedUnit], kind: Kind, *, actor: str, now: datetime, message: str | None = None
+) -> Iterator[Event]:
     cause = Cause.CANCELLED.value if kind is Kind.CANCELLED else None
+    said = {} if message is None else {"message": message}
     for unit in units:
         yield Event(
             at=now,
@@ -100,5 +103,5 @@ def _events(units: Sequence[LockedUnit], kind: Kind, *, actor: str, now: datetim
             unit_id=unit.id,
             attempt=unit.attempt,
             cause=cause,
-            data={"first_index": unit.first_index, "last_index": unit.last_index},
+            data={"first_index": unit.first_index, "last_index": unit.last_index, **said},
         )

@@ -290,7 +290,7 @@ def test_down_with_stop_ends_members_and_the_next_stack_starts_their_group_again
     members = gate.members()
     down = muster("down", "--data", data, "--stop", "--grace", "2")
     assert down.returncode == 0, down.stderr
-    assert "Ended 2 members" in down.stdout
+    assert "Ended 2 members. Their groups recover under the next `muster up`." in down.stdout
     assert up.process.wait(10) == 0
     assert not any(is_alive(member) for member in members)
     gate.forget()

@@ -17,6 +17,7 @@ from service.cli.amounts import (
     show_bound,
 )
 from service.cli.completing import complete_cohorts
+from service.cli.model_hints import hint_at_models
 from service.cli.printer import Cell, Column
 from service.cli.queue_options import COHORT, changes_of, fields_of, with_options
 from service.cli.session import Session, pass_session, print_options
@@ -82,8 +83,10 @@ def show(session: Session, *, name: str) -> None:
 @pass_session
 def create(session: Session, /, *, name: str, **changes: Any) -> None:
     """Make a cohort (admin)."""
+    fields = fields_of(changes, COHORT)
     with session.client() as client:
-        _show_one(session, client.cohorts.create(name, fields_of(changes, COHORT)))
+        _show_one(session, client.cohorts.create(name, fields))
+        hint_at_models(session, client, [fields])
 
 
 @cohorts.command()
@@ -99,6 +102,7 @@ def update(session: Session, /, *, name: str, **changes: Any) -> None:
     fields = changes_of(changes, COHORT)
     with session.client() as client:
         _show_one(session, client.cohorts.update(name, fields))
+        hint_at_models(session, client, [fields])
 
 
 @cohorts.command()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.option("--data", type=click.Path(path_type=Path, file_okay=False), help="The data folder.")
-@click.option("--stop", "ends_members", is_flag=True, help="End the members too.")
+@click.option("--stop", "ends_members", is_flag=True, help="End the members too; no group is cancelled.")
 @click.option(
     "--grace",
     type=click.FloatRange(0),
@@ -30,7 +30,8 @@ def down(session: Session, *, data: Path | None, ends_members: bool, grace: floa
     """Stop the stack of `muster up`, or what a killed one left.
 
     Members go on, and the next `muster up` adopts them. With --stop they are ended too. That cancels
-    nothing: their groups recover by their policy under the next `muster up`.
+    nothing: the next `muster up` lets their groups recover, each by its policy, so most start again.
+    `muster cancel`, before, ends a group for good.
     """
     from workers.stack import StackFailed, StackOptions
     from workers.stack.down import stop_stack
@@ -45,11 +46,18 @@ def down(session: Session, *, data: Path | None, ends_members: bool, grace: floa
         return exits.REFUSED
     session.out.line(_describe(stopped, options.data))
     if ends_members:
-        session.out.line(f"Ended {stopped.members} member{'' if stopped.members == 1 else 's'}.")
+        session.out.line(_describe_ended(stopped.members))
     if stopped.survivors:
         click.echo(f"Error: {stopped.survivors} of them survive SIGKILL", err=True)
         return exits.BROKEN
     return exits.OK
+
+
+def _describe_ended(members: int) -> str:
+    if not members:
+        return "No member was running."
+    counted = "1 member. Its group recovers" if members == 1 else f"{members} members. Their groups recover"
+    return f"Ended {counted} under the next `muster up`."
 
 
 def _describe(stopped: Stopped, data: Path) -> str:

@@ -25,7 +25,10 @@ _COLUMNS = (
 @print_options
 @pass_session
 def inventory(session: Session) -> None:
-    """Show who holds which GPUs now, and what is free."""
+    """Show who holds which GPUs now, and what is free.
+
+    Nobody gets a GPU that is lost: something may sit there that could not be ended, or its node is down.
+    """
     with session.client() as client:
         found = client.inventory()
     out = session.out

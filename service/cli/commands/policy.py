@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import rich_click as click
 
 from service.cli import exits
+from service.cli.model_hints import hint_at_models
 from service.cli.printer import Cell
 from service.cli.session import Session, pass_session, print_options
 
@@ -48,6 +49,8 @@ def apply(session: Session, *, path: str, dry_run: bool, prune: bool) -> None:
     """Make and change queues, cohorts and priority classes as FILE says, all or nothing (admin).
 
     What the file leaves out of one of them gets its default. --prune of a file that names nothing is refused.
+    In a pipe: one line for each thing that was made, changed or deleted, or for each field of it, apart by
+    tabs; how many they are goes to standard error.
     """
     from service.cli.policy_file import read_policy_file
     from service.client.errors import ApiError
@@ -62,10 +65,11 @@ def apply(session: Session, *, path: str, dry_run: bool, prune: bool) -> None:
             if error.status not in (409, 422) or not error.errors:
                 raise
             raise _refusal(error, file) from None
-    if session.is_json:
-        session.out.json(done)
-    else:
-        _show(session, done)
+        if session.is_json:
+            session.out.json(done)
+        else:
+            _show(session, done)
+            hint_at_models(session, client, file.sharers)
 
 
 @click.command()
@@ -114,6 +118,7 @@ def _show(session: Session, done: PolicyChanges) -> None:
     if not session.out.is_terminal:
         rows = [row for change in done.changes for row in _rows(change)]
         session.out.table((), rows)
+        session.out.note(_summary(done))
         return
     for change in done.changes:
         sign, style = _SIGNS[change.change]

@@ -17,6 +17,7 @@ from service.cli.amounts import (
     show_bound,
 )
 from service.cli.completing import complete_queues
+from service.cli.model_hints import hint_at_models
 from service.cli.printer import Cell, Column
 from service.cli.queue_options import QUEUE, changes_of, fields_of, with_options
 from service.cli.session import Session, pass_session, print_options
@@ -88,8 +89,10 @@ def show(session: Session, *, name: str) -> None:
 @pass_session
 def create(session: Session, /, *, name: str, **changes: Any) -> None:
     """Make a queue (admin). Without --quota it has none, and may use everything."""
+    fields = fields_of(changes, QUEUE)
     with session.client() as client:
-        _show(session, [client.queues.create(name, fields_of(changes, QUEUE))])
+        _show(session, [client.queues.create(name, fields)])
+        hint_at_models(session, client, [fields])
 
 
 @queues.command()
@@ -105,6 +108,7 @@ def update(session: Session, /, *, name: str, **changes: Any) -> None:
     fields = changes_of(changes, QUEUE)
     with session.client() as client:
         _show(session, [client.queues.update(name, fields)])
+        hint_at_models(session, client, [fields])
 
 
 @queues.command()

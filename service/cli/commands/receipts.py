@@ -39,8 +39,9 @@ def receipts(session: Session, *, group: str | None, limit: int) -> None:
     """List who gave way to whom, the newest first: of GROUP, on either side, or of all.
 
     By priority within a queue, by reclaim of nominal quota, or by fair share; a whole group, or so many
-    members as an elastic one could spare. With the shares of both queues before and after. An operator sees
-    all, others those of their own groups.
+    members as an elastic one could spare. With the shares of both queues before (SHARE) and after (THEN).
+    LOST is what it cost: what the GPUs that were given up had done since the group's start, as no checkpoint
+    is known, and its restart. An operator sees all, others those of their own groups.
     """
     with session.client() as client:
         group_id = None if group is None else find_group_id(client, group)

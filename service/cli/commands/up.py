@@ -153,4 +153,6 @@ def describe_nodes(nodes: Sequence[Node]) -> str:
 
 
 def _say_goodbye(out: Printer) -> None:
-    out.line("Stopped. Members go on; the next `muster up` adopts them, `muster down --stop` ends them.")
+    out.line(
+        "Stopped. Members go on unless `muster down --stop` ends them; the next `muster up` adopts them."
+    )

@@ -17,7 +17,7 @@ def judge_launch_refusal(unit: UnitView, policy: Policy, *, message: str) -> Evi
         return Evict(
             target=Status.FAILED,
             cause=Cause.INFRASTRUCTURE,
-            message=f"The launcher refused to start it {refused} times: {message}",
+            message=f"The launcher refused to start it {_times(refused)}: {message}",
             counts_refusal=True,
         )
     doublings = min(unit.refused_dispatches, _MAX_DOUBLINGS)
@@ -28,6 +28,10 @@ def judge_launch_refusal(unit: UnitView, policy: Policy, *, message: str) -> Evi
         backoff_seconds=policy.dispatch_backoff_seconds * 2**doublings,
         counts_refusal=True,
     )
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"
 
 
 def judge_launch_conflict(policy: Policy, message: str) -> Evict:

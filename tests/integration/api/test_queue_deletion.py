@@ -82,6 +82,10 @@ def test_a_queue_is_drained_and_gone(admin: Client, user: Client, engine: Engine
     with engine.connect() as conn:
         query = text("SELECT data->>'change' FROM events WHERE kind = 'QueueChanged' ORDER BY id")
         assert list(conn.execute(query).scalars()) == ["created", "draining", "deleted"]
+    for group in (running, *waiting):
+        events = user.get(f"/v1/groups/{group}/events").json()["events"]
+        (ended,) = [each for each in events if each["kind"] == "Cancelled"]
+        assert ended["data"]["message"] == "cancelled because queue q is being deleted"
 
 
 def test_an_empty_queue_needs_no_drain(admin: Client) -> None:

@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 from pathlib import Path
 
 import pytest
+from sqlalchemy import Engine
 
 from service.client import Client
+from service.inventory.client import make_client
+from service.settings import Settings
+from tests.integration.api.cluster import Cluster
 from tests.integration.cli.conftest import Muster
 from tests.integration.cli.terminal import at_terminal, lines_of
 
@@ -59,7 +64,8 @@ def test_a_file_is_applied_and_exported_as_it_was(muster: Muster, file: Path, tm
     copy = tmp_path / "copy.yaml"
     assert muster("export", "-o", str(copy)).code == 0
     assert copy.read_text() == POLICY
-    assert muster("apply", "--prune", "-f", str(copy)).out == ""
+    unchanged = muster("apply", "--prune", "-f", str(copy))
+    assert (unchanged.out, unchanged.err.splitlines()[0]) == ("", "5 unchanged.")
     assert json.loads(muster("apply", "--json", "-f", str(copy)).out)["unchanged"] == 5
 
 
@@ -74,6 +80,29 @@ def test_a_dry_run_shows_what_would_change(muster: Muster, file: Path) -> None:
         ["changed", "cohort", "org", "weight", "2", "3"],
     ]
     assert muster("export").out == POLICY
+
+
+def test_a_model_that_no_node_has_is_taken_with_a_hint(
+    muster: Muster, file: Path, database_url: str, redis_url: str, engine: Engine, tmp_path: Path
+) -> None:
+    def hints(*arguments: str) -> list[str]:
+        said = muster(*arguments)
+        assert said.code == 0
+        return [line for line in said.err.splitlines() if line.startswith("Hint")]
+
+    assert hints("apply", "-f", str(file)) == ["Hint: no node has GPUs of H100-80GB; the nodes have none."]
+    settings = Settings(database_url=database_url, redis_url=redis_url, data=tmp_path)
+    with closing(make_client(redis_url)) as redis, closing(Cluster(settings, engine, redis)):
+        wrong = ("--quota", "H100-81GB=4", "--quota", "cpus=4")
+        has = "the nodes have H100-80GB."
+        assert hints("queues", "create", "q", *wrong) == [f"Hint: no node has GPUs of H100-81GB; {has}"]
+        assert hints("queues", "update", "q", "--quota", "H100-80GB=4", "--limit", "*=4") == []
+        both = ("--flavor", "B", "--limit", "A=1")
+        assert hints("queues", "update", "q", *both) == [f"Hint: no node has GPUs of A, B; {has}"]
+        assert hints("queues", "update", "q", "--flavor", "none") == []
+        assert hints("cohorts", "create", "c", *wrong) == [f"Hint: no node has GPUs of H100-81GB; {has}"]
+        assert hints("cohorts", "update", "c", *wrong, "--json") == []
+        assert hints("apply", "-f", str(file)) == []
 
 
 def test_an_error_names_its_line(muster: Muster, file: Path) -> None:
