@@ -131,8 +131,9 @@ class Tournament:
         self._seats: dict[QuotaNode, _Seat] = {}
         #: How much had changed when somebody was asked last.
         self._changes = 0
-        #: By root, cohorts that stand where the row does that was found for them. If that row is none any
-        #: more, another one below them may come earlier.
+        self._guesses: Mapping[int, Guess] = {}
+        #: By root, cohorts that stand where the row does that was found for them, and queues that stand back
+        #: for a row that has to borrow. If that row is none any more, another one may come earlier.
         self._found: dict[QuotaNode, list[_Seat]] = {}
         for queue_id, amounts in sorted(extra.items()):
             node = tree.queues.get(queue_id)
@@ -141,6 +142,7 @@ class Tournament:
 
     def start(self, guesses: Mapping[int, Guess]) -> None:
         """These queues may have a row to offer."""
+        self._guesses = guesses
         for queue_id, guess in guesses.items():
             node = self._tree.queues[queue_id]
             above, seat = self._above(node), self._seats.get(node)
@@ -164,9 +166,9 @@ class Tournament:
     def move(self, queue_id: int) -> None:
         """What the queue holds may have changed, and its next row."""
         row = self._seat(self._tree.queues[queue_id])
+        self._doubt(_node_of(row).root)
         self._place(row, self._ask(row))
         row.sure = None
-        self._doubt(_node_of(row).root)
 
     def _note_changes(self) -> None:
         changes = self._changes_of()
@@ -178,9 +180,9 @@ class Tournament:
     def _doubt(self, root: QuotaNode) -> None:
         """Rows that were found in this tree may be none any more. Cohorts come before those that they are
         in."""
-        for cohort in self._found.pop(root, ()):
-            self._place(cohort, self._guess_of(cohort))
-            cohort.sure = None
+        for seat in self._found.pop(root, ()):
+            self._place(seat, self._guess_of(seat))
+            seat.sure = None
 
     def turns(self, queue_id: int, most: int) -> int:
         """How many units of its next row, of `most`, the first queue may take before it is another's turn."""
@@ -250,7 +252,7 @@ class Tournament:
         if found is None:
             return None
         cohort.first = found.first or found
-        self._found.setdefault(_node_of(cohort).root, []).append(cohort)
+        self._note_found(cohort)
         return self._rank(cohort, cohort.first)
 
     def _ask(self, seat: _Seat) -> Rank | None:
@@ -259,13 +261,21 @@ class Tournament:
         if seat.runner is None:
             return None
         seat.query = self._query_of(seat.runner)
-        return self._rank(seat, seat)
+        rank = self._rank(seat, seat)
+        if rank.borrows and not _borrows_at_least(_node_of(seat), self._guesses[_node_of(seat).id].needs):
+            self._note_found(seat)
+        return rank
 
-    def _guess_of(self, cohort: _Seat) -> Rank | None:
-        """The lowest rank that it may have."""
-        if not cohort.order or cohort.least is None:
+    def _note_found(self, seat: _Seat) -> None:
+        self._found.setdefault(_node_of(seat).root, []).append(seat)
+
+    def _guess_of(self, seat: _Seat) -> Rank | None:
+        """The lowest rank that it may have now."""
+        if _node_of(seat).is_queue:
+            return seat.rank and seat.rank._replace(borrows=False)
+        if not seat.order or seat.least is None:
             return None
-        return Rank(False, self._share(cohort), cohort.least)
+        return Rank(False, self._share(seat), seat.least)
 
     def _place(self, seat: _Seat, rank: Rank | None) -> None:
         """Give it another rank, or none."""

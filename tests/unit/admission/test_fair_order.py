@@ -80,6 +80,17 @@ def test_who_stays_within_its_nominal_quota_goes_before_who_must_borrow() -> Non
     assert _admitted(nodes=4, queues=queues, groups=groups) == {1: 1, 2: 3}
 
 
+def test_who_stays_within_it_goes_first_also_once_the_row_before_it_finds_no_room_any_more() -> None:
+    """Group 2 would have to borrow and stands behind the other queue; what that one takes makes group 2 too
+    large, and it is the turn of group 3."""
+    queues = [queue(1, cohort=1, nominal={"mx": 2}), queue(2, cohort=1, nominal={}, weight=1e6)]
+    made = site([node(1, 5)], queues, gang(1), cohorts=[cohort(1, nominal={"mx": 3})])
+    made.cycle()
+    made.submit(gang(2, role(gpus=4), at=1), gang(3, at=2), *_singles(2, 9))
+    admitted = [admission.group_id for admission in made.cycle().admissions]
+    assert admitted == [200, 3, 201, 202]
+
+
 def test_of_several_models_those_within_the_nominal_quota_are_tried_first() -> None:
     nodes = [node(1, 4, model="ma"), node(2, 4, model="mb")]
     queues = [queue(1, cohort=1, nominal={"mb": 4}), queue(2, cohort=1, nominal={"ma": 4})]
