@@ -15,6 +15,7 @@ from service.admission.waiting.eligibility import is_eligible
 from service.domain.claim import Claim, ClaimCause
 from service.domain.node import Place
 from service.domain.preemption import WasteCause
+from service.domain.shape import Shape
 
 
 class ClaimBook:
@@ -73,21 +74,13 @@ class ClaimBook:
         self.changes += 1
         capacity.lend(self._taken.pop(claim.unit_id, ()))
         self._claims[claim.unit_id] = claim
-        row = self._world.pending[claim.unit_id]
-        shape = self._world.shapes[row.shape_id]
         if claim.cause is ClaimCause.PREEMPTION:
-            capacity.take(taken_by(claim.places, shape))
+            capacity.take(taken_by(claim.places, self._shape(claim)))
             return
         others: dict[int, set[int]] = {}
         for taken in self.all_taken():
             others.setdefault(taken.node_id, set()).update(taken.devices)
-        self._taken[claim.unit_id] = kept_of(
-            claim,
-            shape,
-            nodes=capacity.nodes,
-            on_node=self._ends.on_node,
-            taken=others,
-        )
+        self._taken[claim.unit_id] = self._find_kept(claim, others)
         capacity.take(self._taken[claim.unit_id])
 
     def redate(self, claim: Claim) -> None:
@@ -112,6 +105,20 @@ class ClaimBook:
     def all_taken(self) -> Iterator[Taken]:
         for taken in self._taken.values():
             yield from taken
+
+    def kept_next(self) -> Mapping[int, tuple[Taken, ...]]:
+        """By unit, what will be kept once the cycle is committed. Of those for whom others give way, that is
+        known by whoever serves them."""
+        if not self.changes:
+            return self._taken
+        found: dict[int, tuple[Taken, ...]] = {}
+        others: dict[int, set[int]] = {}
+        for claim in self:
+            if claim.cause is not ClaimCause.PREEMPTION:
+                kept = found[claim.unit_id] = self._find_kept(claim, others)
+                for taken in kept:
+                    others.setdefault(taken.node_id, set()).update(taken.devices)
+        return found
 
     @contextmanager
     def given_up(self, besides: Collection[int]) -> Iterator[tuple[Taken, ...]]:
@@ -146,6 +153,19 @@ class ClaimBook:
             finally:
                 capacity.imagine(rests, is_free=True)
 
+    def _find_kept(self, claim: Claim, others: Mapping[int, Collection[int]]) -> tuple[Taken, ...]:
+        """`others`: devices by node that other claims keep already."""
+        return kept_of(
+            claim,
+            self._shape(claim),
+            nodes=self._world.capacity.nodes,
+            on_node=self._ends.on_node,
+            taken=others,
+        )
+
+    def _shape(self, claim: Claim) -> Shape:
+        return self._world.shapes[self._world.pending[claim.unit_id].shape_id]
+
     def _rest_of(self, claim: Claim) -> tuple[Taken, ...]:
         """As long as its places and what is kept of them are the same, the same."""
         places, kept = claim.places, self._taken.get(claim.unit_id, ())
@@ -157,8 +177,7 @@ class ClaimBook:
     def _find_rest(self, claim: Claim, taken: Iterable[Taken]) -> Iterator[Taken]:
         """What of its places is not kept yet."""
         kept = {each.node_id: each for each in taken}
-        shape = self._world.shapes[self._world.pending[claim.unit_id].shape_id]
-        for need in taken_by(claim.places, shape):
+        for need in taken_by(claim.places, self._shape(claim)):
             have = kept.get(need.node_id, Taken(need.node_id, (), 0, 0))
             yield Taken(
                 need.node_id,

@@ -12,6 +12,7 @@ from datetime import datetime
 from service.admission.claims.kept_quota import Stopped
 from service.admission.claims.promised import Promised
 from service.admission.fit import Fitter
+from service.admission.held.holds import Taken
 from service.admission.nodes.query import ShapeQuery
 from service.admission.order.view import QueueView
 from service.admission.plan import Blocker, QueueVerdict
@@ -58,8 +59,9 @@ class Explainer:
         self._kept_quota = {
             class_id: left for class_id, each in kept.items() if (left := self._left_of(class_id, each))
         }
-        #: Shapes that find no place beside what is kept for others.
+        #: Shapes that find no place beside what is kept for others, and what that is, by unit.
         self._kept_from: frozenset[int] = frozenset()
+        self._kept: dict[int, tuple[Taken, ...]] = {}
         self._promised = promised
         self._now = now
         self._parts: list[Numbers] = []
@@ -154,6 +156,7 @@ class Explainer:
         if self._promised or next(self._claims.all_taken(), None) is not None:
             shape_ids = self._world.backlog.queues_of
             self._kept_from = frozenset(each for each in shape_ids if self._fitter.would_miss(each))
+            self._kept = {**self._claims.kept_next(), **self._promised.taken}
             self._promised.lend()
 
     def _changed_classes(self) -> dict[int, set[int]]:
@@ -313,8 +316,7 @@ class Explainer:
             is_kept_from = shape_id in self._kept_from
             if not is_kept_from:
                 return ()
-            taken = {**self._claims.taken, **self._promised.taken}
-            return explain_kept(self._world, query, self._claims, taken=taken)
+            return explain_kept(self._world, query, self._claims, kept=self._kept)
         found = explain_missing(query) or explain_shortages(query, numbers)
         if found:
             return found

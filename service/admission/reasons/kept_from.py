@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping, Sequence
 
 from service.admission.claims.book import ClaimBook
 from service.admission.claims.held_for import held_for
@@ -10,6 +10,7 @@ from service.admission.claims.kept_quota import Stopped
 from service.admission.held.holds import Taken, taken_by
 from service.admission.nodes.query import ShapeQuery
 from service.admission.placement.placement import place_gang, place_members
+from service.admission.placement.scratch import Share
 from service.admission.plan import Blocker
 from service.admission.quota.blockers import quota_scope
 from service.admission.resident import World
@@ -18,24 +19,36 @@ from service.domain.reasons import Code
 
 
 def explain_kept(
-    world: World, query: ShapeQuery, claims: ClaimBook, *, taken: Mapping[int, Collection[Taken]]
+    world: World, query: ShapeQuery, claims: ClaimBook, *, kept: Mapping[int, tuple[Taken, ...]]
 ) -> tuple[Blocker, ...]:
-    """For a shape that has a place only where all that is kept is lent, as the caller has done: what is
-    `taken` for each unit. What is kept for nobody any more is free for the next cycle."""
-    if query.shape.is_gang:
-        shares = place_gang(world.capacity, query, caps={}) or ()
-    else:
-        shares = place_members(world.capacity, query, caps={}, want=1)
-    nodes = {share.node_id for share in shares}
-    found = [claim for claim in claims if any(each.node_id in nodes for each in taken.get(claim.unit_id, ()))]
-    if not found:
+    """For a shape that has a place only where all that was kept is lent, as the caller has done. What is
+    `kept` for nobody any more, or was kept elsewhere when the shape was tried, is free for the next cycle."""
+    nodes = {share.node_id for share in _place(world, query)}
+    found = [claim for claim in claims if any(each.node_id in nodes for each in kept.get(claim.unit_id, ()))]
+    if not found or (claims.changes and _has_place_beside(world, query, kept)):
         return (Blocker(code=Code.PENDING_EVALUATION),)
     whole = [
         claim.unit_id
         for claim in found
-        if taken[claim.unit_id] == taken_by(claim.places, world.shapes[world.pending[claim.unit_id].shape_id])
+        if kept[claim.unit_id] == taken_by(claim.places, world.shapes[world.pending[claim.unit_id].shape_id])
     ]
     return (held_for(world, found, whole=whole),)
+
+
+def _place(world: World, query: ShapeQuery) -> Sequence[Share]:
+    if query.shape.is_gang:
+        return place_gang(world.capacity, query, caps={}) or ()
+    return place_members(world.capacity, query, caps={}, want=1)
+
+
+def _has_place_beside(world: World, query: ShapeQuery, kept: Mapping[int, tuple[Taken, ...]]) -> bool:
+    """Whether that leaves the shape a place."""
+    taken = [each for of_one in kept.values() for each in of_one]
+    world.capacity.imagine(taken, is_free=False)
+    try:
+        return bool(_place(world, query))
+    finally:
+        world.capacity.imagine(taken, is_free=True)
 
 
 def quota_kept(world: World, queue: Queue, query: ShapeQuery, stopped: Stopped) -> Blocker:
