@@ -121,9 +121,13 @@ def _plan(world: World, now: datetime, *, policy: Policy, without: Collection[in
     )
     # 6. Explain: everyone who was left out.
     explainer = Explainer(world, now, quota=quota, fitter=fitter, promised=promised, kept=kept.stopped)
-    explained = explainer.explain(blocked=outcome.blocked, holding=outcome.holding, finished=outcome.finished)
+    # What was admitted still waits, for the World, until it is committed.
+    emptied = world.backlog.emptied_by(outcome.finished)
+    explained = explainer.explain(
+        blocked=outcome.blocked, holding=outcome.holding, finished=outcome.finished, emptied=emptied
+    )
     clocks = GuardClocks(world, now, policy=policy, fitter=fitter, kept=kept)
-    noted = clocks.note(outcome.holding, outcome.finished)
+    noted = clocks.note(outcome.holding, outcome.finished, emptied)
     queues, numbers = with_growing(world, growth, shown=with_delays(world, preemptor.delays, shown=explained))
     return Plan(
         config_version=world.configuration.version,

@@ -197,8 +197,14 @@ class Fitter:
         self, row: PendingUnit, query: ShapeQuery, caps: Mapping[str, int]
     ) -> tuple[ShapeQuery, tuple[Share, ...]] | None:
         """Places, and the size for which they are: of an elastic gang the largest that fits now."""
-        shape = self._shapes[row.shape_id]
+        if self._shapes[row.shape_id].is_elastic:
+            return self._place_elastic(row, query, caps)
+        shares = place_gang(self._capacity, query, caps=caps, avoided=row.avoided_nodes)
+        return None if shares is None else (query, shares)
 
+    def _place_elastic(
+        self, row: PendingUnit, query: ShapeQuery, caps: Mapping[str, int]
+    ) -> tuple[ShapeQuery, tuple[Share, ...]] | None:
         def place(counts: Counts) -> tuple[ShapeQuery, tuple[Share, ...]] | None:
             sized = query.sized(counts)
             if self._is_too_much(row, sized):
@@ -206,10 +212,7 @@ class Fitter:
             shares = place_gang(self._capacity, sized, caps=caps, avoided=row.avoided_nodes)
             return None if shares is None else (sized, shares)
 
-        if shape.is_elastic:
-            return largest(shape, place)
-        shares = place_gang(self._capacity, query, caps=caps, avoided=row.avoided_nodes)
-        return None if shares is None else (query, shares)
+        return largest(self._shapes[row.shape_id], place)
 
     def _fit_members(self, row: PendingUnit, query: ShapeQuery, *, want: int, caps: Mapping[str, int]) -> int:
         within = self.quota.members_within(row.queue_id, query, want)

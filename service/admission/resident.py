@@ -94,6 +94,7 @@ class World(Booked):
             is_resizable=False,
         )
         self.resizable.pop(unit_id, None)
+        self.priorities.remove(before)
         # It holds as much, but nobody else may take it: what was found out of its queue may be otherwise.
         self.quota.charge(unit.queue_id, {})
         taken = self.holders.taken[unit_id]

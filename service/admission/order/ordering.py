@@ -62,6 +62,7 @@ class Heads:
         self._tournament = Tournament(
             world.quota,
             next_of=self._next,
+            is_next=self._is_next,
             changes_of=self._see_changes,
             query_of=lambda runner: fitter.query(runner.key[5]),
             is_over=openings.is_closed,
@@ -149,6 +150,11 @@ class Heads:
         front = self._fronts[queue_id]
         return None if front is None else front.peek()
 
+    def _is_next(self, queue_id: int) -> bool:
+        """Whether the row that was the queue's next one is it still, for all that was taken since."""
+        front = self._fronts[queue_id]
+        return front is not None and front.is_next()
+
     def _see_changes(self) -> int:
         changes = self._changes()
         if changes != self._seen:
@@ -194,4 +200,6 @@ class Heads:
         is_in = key[6] or is_eligible(self._backlog.rows[unit_id], self._now)
         if not is_in or unit_id in self._without:
             return False
-        return not self._fitter.limits.is_over(self._backlog.rows[unit_id])
+        # Rows are looked at only where something may be in their way.
+        limits = self._fitter.limits
+        return not limits.has_any or not limits.is_over(self._backlog.rows[unit_id])

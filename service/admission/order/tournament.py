@@ -60,7 +60,7 @@ class _Seat:
     that nobody has asked yet. `runner`: of a queue, its next row when it was last asked. `asked`: for which
     row, and with how much held, a rank was found last. `least`: of a cohort, no row below it comes before
     this key; `first`: the queue below it whose row its rank is that of. `sure`: what decides that rank, as it
-    was when it was found."""
+    was when it was found; `stood`: of a queue, the part of it that is its own."""
 
     __slots__ = (
         "asked",
@@ -75,6 +75,7 @@ class _Seat:
         "query",
         "rank",
         "runner",
+        "stood",
         "sure",
         "unasked",
     )
@@ -91,6 +92,7 @@ class _Seat:
         self.rank: Rank | None = None
         self.asked: tuple[Runner, int, Rank] | None = None
         self.sure: tuple[int, int] | None = None
+        self.stood: tuple[int, int] | None = None
         self.least: Key | None = None
         self.first: _Seat | None = None
         self.runner: Runner | None = None
@@ -105,16 +107,17 @@ class _Seat:
 
 
 class Tournament:
-    """`next_of` gives the next row of a queue; within a cycle a later one is never better. `changes_of`
-    counts what may change it, besides what is held in the queue's tree. `query_of` says what a row asks.
-    `is_over` says of a cohort that there is nothing left for its queues, or hardly any: which those are, says
-    `may_offer`."""
+    """`next_of` gives the next row of a queue; within a cycle a later one is never better. `is_next` says
+    that the one which it gave is it still, if nothing has changed but what is held in the tree. `changes_of`
+    counts what may change it besides that. `query_of` says what a row asks. `is_over` says of a cohort that
+    there is nothing left for its queues, or hardly any: which those are, says `may_offer`."""
 
     def __init__(
         self,
         tree: QuotaTree,
         *,
         next_of: Callable[[int], Runner | None],
+        is_next: Callable[[int], bool],
         changes_of: Callable[[], int],
         query_of: Callable[[Runner], ShapeQuery],
         is_over: Callable[[QuotaNode], bool],
@@ -123,6 +126,7 @@ class Tournament:
     ) -> None:
         self._tree = tree
         self._next_of = next_of
+        self._is_next = is_next
         self._changes_of = changes_of
         self._query_of = query_of
         self._is_over = is_over
@@ -164,11 +168,16 @@ class Tournament:
         return None if found is None else _node_of(found.first or found).id
 
     def move(self, queue_id: int) -> None:
-        """What the queue holds may have changed, and its next row."""
-        row = self._seat(self._tree.queues[queue_id])
-        self._doubt(_node_of(row).root)
-        self._place(row, self._ask(row))
-        row.sure = None
+        """What the queue holds may have changed, and its next row: that is asked when its turn may have
+        come."""
+        node = self._tree.queues[queue_id]
+        row, above = self._seat(node), self._above(node)
+        assert row.rank is not None
+        guess = Rank(_borrows_at_least(node, self._guesses[queue_id].needs), self._share(row), row.rank.key)
+        self._place(row, None)
+        insort(above.order, guess)
+        above.unasked[guess.key] = node
+        self._doubt(node.root)
 
     def _note_changes(self) -> None:
         changes = self._changes_of()
@@ -182,7 +191,7 @@ class Tournament:
         in."""
         for seat in self._found.pop(root, ()):
             self._place(seat, self._guess_of(seat))
-            seat.sure = None
+            seat.sure = seat.stood = None
 
     def turns(self, queue_id: int, most: int) -> int:
         """How many units of its next row, of `most`, the first queue may take before it is another's turn."""
@@ -215,25 +224,48 @@ class Tournament:
             if child is besides:
                 at += 1
                 continue
-            node = _node_of(child)
-            sure = node.root.revision, self._changes
-            if child.sure == sure:
-                return child
-            rank = self._ask(child) if node.is_queue else self._look_below(child)
-            child.sure = sure
-            if rank == child.rank:
+            if self._stands(child) or self._renew(child, at):
                 return child
             # Whoever stands there now may have a lower rank.
-            self._place(child, rank)
             at = 0
         return None
+
+    def _stands(self, child: _Seat) -> bool:
+        """Whether its rank is what it was when it was found."""
+        node = child.node
+        assert node is not None
+        sure = node.root.revision, self._changes
+        if child.sure == sure:
+            return True
+        if node.is_queue and child.stood == (node.revision, self._changes) and self._is_next(node.id):
+            child.sure = sure
+            return True
+        return False
+
+    def _renew(self, child: _Seat, at: int) -> bool:
+        """Find the rank of the one that stands at this position. Whether it stands there still."""
+        node, parent = child.node, child.parent
+        assert node is not None
+        assert parent is not None
+        before, rank = child.rank, self._ask(child) if node.is_queue else self._look_below(child)
+        child.sure, child.stood = (node.root.revision, self._changes), (node.revision, self._changes)
+        if rank == before:
+            return True
+        order, children = parent.order, parent.children
+        if rank is None or before is None or at or (len(order) > 1 and order[1] < rank):
+            self._place(child, rank)
+            return False
+        del children[before.key]
+        order[0] = child.rank = rank
+        children[rank.key] = child
+        return True
 
     def _child(self, seat: _Seat, rank: Rank) -> _Seat:
         """Whose rank it is."""
         node = seat.unasked.pop(rank.key, None)
         if node is not None:
             child = seat.children[rank.key] = self._seat(node)
-            child.rank = rank
+            child.rank, child.sure, child.stood = rank, None, None
         return seat.children[rank.key]
 
     def _sweep(self, seat: _Seat) -> bool:
@@ -349,7 +381,10 @@ def _append(seat: _Seat, rank: Rank) -> None:
 def _borrows_at_least(node: QuotaNode, needs: Mapping[str, int]) -> bool:
     if node.parent is None:
         return False
-    return any(node.counts(name) and need > _own_room(node, name) for name, need in needs.items())
+    for name, need in needs.items():  # noqa: SIM110 (asked for every queue: a generator costs more)
+        if need > _own_room(node, name) and node.counts(name):
+            return True
+    return False
 
 
 def must_borrow(node: QuotaNode, query: ShapeQuery, taken: int = 0) -> bool:
@@ -357,13 +392,14 @@ def must_borrow(node: QuotaNode, query: ShapeQuery, taken: int = 0) -> bool:
     models it takes. A root borrows from nobody."""
     if node.parent is None:
         return False
-    short = [
-        resource
-        for resource, need in query.most.items()
-        if need and node.counts(resource) and (taken + 1) * need > _own_room(node, resource)
-    ]
-    if not short or any(resource not in query.models for resource in short):
-        return bool(short)
+    is_short = False
+    for resource, need in query.most.items():
+        if need and (taken + 1) * need > _own_room(node, resource) and node.counts(resource):
+            if resource not in query.models:
+                return True
+            is_short = True
+    if not is_short:
+        return False
     needs = {model: query.most[model] for model in query.models}
     caps = {
         model: max(0, _own_room(node, model) - taken * need)

@@ -16,11 +16,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, product
 
 from service.admission.nodes.capacity import Capacity
-from service.admission.nodes.field import Field
+from service.admission.nodes.field import Field, Stock
 from service.admission.nodes.query import RoleQuery, ShapeQuery
 from service.admission.nodes.topology import Domain, Rung
 from service.admission.placement.packing import pick, pour
-from service.admission.placement.scratch import Scratch, Share
+from service.admission.placement.scratch import Scratch, Share, share_of
 from service.admission.placement.search import Search
 from service.admission.placement.slices import seat_in_domain
 from service.admission.placement.spreading import spread
@@ -44,11 +44,11 @@ def place_gang(
     if not query.is_single and not (all(role.may_seat_all() for role in query.roles) and query.has_sums()):
         return None
     for left_out in (avoided, _NO_NODES) if avoided else (_NO_NODES,):
-        scratch = Scratch(capacity.nodes, caps, left_out)
         for rung in query.ladder:
-            if places := _place_gang(query.at_level(capacity, rung.level), scratch, rung):
+            at_level = query.at_level(capacity, rung.level)
+            if places := _place_gang(at_level, capacity, caps=caps, avoided=left_out, rung=rung):
                 return places
-        if places := _place_gang(query, scratch):
+        if places := _place_gang(query, capacity, caps=caps, avoided=left_out):
             return places
     return None
 
@@ -76,10 +76,18 @@ def place_members(
     return tuple(scratch.shares)
 
 
-def _place_gang(query: ShapeQuery, scratch: Scratch, rung: Rung | None = None) -> tuple[Share, ...] | None:
+def _place_gang(
+    query: ShapeQuery,
+    capacity: Capacity,
+    *,
+    caps: Mapping[str, int],
+    avoided: frozenset[int],
+    rung: Rung | None = None,
+) -> tuple[Share, ...] | None:
     """Places in one domain of the level by which the query has its nodes."""
     if query.is_single and query.shape.terms.filling is Filling.PACK:
-        return _place_one(query, scratch, rung)
+        return _place_one(query, caps=caps, avoided=avoided, rung=rung)
+    scratch = Scratch(capacity.nodes, caps, avoided)
     for choice in islice(product(*(range(len(role.models)) for role in query.roles)), MAX_CHOICES):
         if not _is_within_caps(query, choice, scratch):
             continue
@@ -93,15 +101,19 @@ def _place_gang(query: ShapeQuery, scratch: Scratch, rung: Rung | None = None) -
     return _place_mixed(query, scratch, rung)
 
 
-def _place_one(query: ShapeQuery, scratch: Scratch, rung: Rung | None) -> tuple[Share, ...] | None:
+def _place_one(
+    query: ShapeQuery, *, caps: Mapping[str, int], avoided: frozenset[int], rung: Rung | None
+) -> tuple[Share, ...] | None:
     """As any gang, of one member alone: the shortest way to the same place."""
     (role,) = query.roles
-    for choice, (model, field) in enumerate(zip(role.models, role.fields, strict=True)):
-        for domain in _tightest_first(query, (choice,), rung) if scratch.bound(role, model, 1) else ():
-            membership = pick(role, field=field, stock=field.stocks[domain], avoided=scratch.avoided)
+    for model, field in zip(role.models, role.fields, strict=True):
+        gpus = role.requests.gpus
+        if gpus and gpus > caps.get(model, gpus):
+            continue
+        for stock in _tightest_stocks(role, field, rung):
+            membership = pick(role, field=field, stock=stock, avoided=avoided)
             if membership is not None:
-                scratch.take(role, model, membership, 1)
-                return tuple(scratch.shares)
+                return (share_of(role, model, membership, count=1, free=membership.state.free),)
     return None
 
 
@@ -135,26 +147,27 @@ def _tightest_first(query: ShapeQuery, choice: tuple[int, ...], rung: Rung | Non
     (first, *others) = [
         (role, role.fields[position]) for role, position in zip(query.roles, choice, strict=True)
     ]
-    role, field = first
+    for stock in _tightest_stocks(*first, rung):
+        domain = stock.domain
+        if all(_may_hold_all(role, field, field.stocks.get(domain)) for role, field in others):
+            yield domain
+
+
+def _tightest_stocks(role: RoleQuery, field: Field, rung: Rung | None) -> Iterator[Stock]:
+    """The same of one role."""
     if role.requests.gpus and role.most_seats(field) < role.count:
         return
     # Where there is one domain alone, nobody has to sort them.
     is_one = len(field.stocks) == 1
     for stock in tuple(field.stocks.values()) if is_one else field.rooms.with_room(role.whole.gpus):
-        domain = stock.domain
-        if (
-            (rung is None or rung.allows(domain))
-            and _may_hold_all(role, field, domain)
-            and all(_may_hold_all(role, field, domain) for role, field in others)
-        ):
-            yield domain
+        if (rung is None or rung.allows(stock.domain)) and _may_hold_all(role, field, stock):
+            yield stock
 
 
-def _may_hold_all(role: RoleQuery, field: Field, domain: Domain) -> bool:
-    stock = field.stocks.get(domain)
+def _may_hold_all(role: RoleQuery, field: Field, stock: Stock | None) -> bool:
     if stock is None or not stock.holds(role.whole):
         return False
-    return not role.requests.gpus or role.seats(field, domain) >= role.count
+    return not role.requests.gpus or role.seats(field, stock.domain) >= role.count
 
 
 def _ways(query: ShapeQuery) -> Iterator[tuple[bool, tuple[int, ...]]]:

@@ -6,6 +6,7 @@ Buckets of a field keep showing what was free before the attempt; a touched node
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import NamedTuple
 
 from service.admission.nodes.field import Membership
@@ -24,6 +25,27 @@ class Share(NamedTuple):
     gpus: int
     cpus_milli: int
     memory_mib: int
+
+
+def share_of(
+    role: RoleQuery, model: str, membership: Membership, *, count: int, free: frozenset[int]
+) -> Share:
+    """Seats of `count` members on a node where these devices are free; the caller knows that they fit."""
+    requests = role.requests
+    devices: tuple[int, ...] = ()
+    if requests.gpus:
+        eligible = (device for device in membership.devices if device in free)
+        devices = tuple(islice(eligible, count * requests.gpus))
+    return Share(
+        role.position,
+        model,
+        membership.state.node.id,
+        count,
+        devices,
+        requests.gpus,
+        count * requests.cpus_milli,
+        count * requests.memory_mib,
+    )
 
 
 class _Left(NamedTuple):
@@ -78,31 +100,18 @@ class Scratch:
 
     def take(self, role: RoleQuery, model: str, membership: Membership, count: int) -> None:
         """Seat `count` members; the caller knows that they fit."""
-        requests, state = role.requests, membership.state
+        state = membership.state
         before = self._left.get(state.node.id)
         left = before or _Left(state.free, state.free_cpus_milli, state.free_memory_mib)
-        devices: tuple[int, ...] = ()
-        if requests.gpus:
-            free = (device for device in membership.devices if device in left.devices)
-            devices = tuple(device for device, _ in zip(free, range(count * requests.gpus), strict=False))
-        share = Share(
-            role.position,
-            model,
-            state.node.id,
-            count,
-            devices,
-            requests.gpus,
-            count * requests.cpus_milli,
-            count * requests.memory_mib,
-        )
+        share = share_of(role, model, membership, count=count, free=left.devices)
         self._undo.append(before)
         self._left[state.node.id] = _Left(
-            left.devices.difference(devices),
+            left.devices.difference(share.devices),
             left.cpus_milli - share.cpus_milli,
             left.memory_mib - share.memory_mib,
         )
         if model != NO_MODEL and model in self.caps:
-            self.caps[model] -= len(devices)
+            self.caps[model] -= len(share.devices)
         self.shares.append(share)
 
     def undo(self, size: int) -> None:

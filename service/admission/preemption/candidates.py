@@ -12,6 +12,7 @@ from math import inf
 
 from service.admission.elastic.surplus import part_of, rests_until, surplus_after, surplus_of
 from service.admission.held.holds import Taken, taken_by
+from service.admission.held.priorities import may_go
 from service.admission.nodes.field import Field
 from service.admission.nodes.query import NO_MODEL, ShapeQuery
 from service.admission.policy import Policy
@@ -60,7 +61,6 @@ class Candidates:
         self._surpluses: dict[int, tuple[Candidate, ...]] = {}
         self._spared: dict[int, frozenset[int]] = {}
         self._ends: dict[int, Collection[datetime] | None] = {}
-        self._lowest: dict[int, float] = {}
         #: By queue and priority of a row, whether it might take something of anybody.
         self._is_any: dict[tuple[int, int], bool] = {}
         self._by_root = world.quota.borrowers()
@@ -163,7 +163,10 @@ class Candidates:
         if queue is None:
             return False
         policy, best = queue.policy, -heads[0][0]
-        if policy.preempt_within is PreemptWithin.LOWER_PRIORITY and self._lowest_in(queue_id) < best:
+        if (
+            policy.preempt_within is PreemptWithin.LOWER_PRIORITY
+            and self._world.priorities.lowest_in(queue_id) < best
+        ):
             return True
         may_reclaim = policy.reclaim is not Reclaim.NEVER and bool(self._borrowers(queue_id))
         return may_reclaim and next(self._sources(queue, best), None) is not None
@@ -248,37 +251,30 @@ class Candidates:
         is_left = unit.id not in self._chosen or (
             unit.id in self._shrinking and self._rested_by > self._began_at
         )
-        return _may_go(unit) and is_left
+        return may_go(unit) and is_left
 
     def _sources(self, queue: Queue, priority: float) -> Iterator[int]:
         """Queues with running units from which this one might take something: itself, and those of its tree
         that hold more than their nominal quota of something."""
         policy = queue.policy
-        if policy.preempt_within is PreemptWithin.LOWER_PRIORITY and self._lowest_in(queue.id) < priority:
+        if (
+            policy.preempt_within is PreemptWithin.LOWER_PRIORITY
+            and self._world.priorities.lowest_in(queue.id) < priority
+        ):
             yield queue.id
         if policy.reclaim is Reclaim.NEVER or queue.cohort_id is None:
             return
         is_by_priority = policy.reclaim is Reclaim.LOWER_PRIORITY
         for other_id in self._borrowers(queue.id):
-            if other_id != queue.id and (not is_by_priority or self._lowest_in(other_id) < priority):
+            if other_id != queue.id and (
+                not is_by_priority or self._world.priorities.lowest_in(other_id) < priority
+            ):
                 yield other_id
 
     def _borrowers(self, queue_id: int) -> Sequence[int]:
         """Of its tree, when the cycle began: whom the cycle itself lets borrow gives nothing back in it."""
         root = self._world.quota.queues[queue_id].root
         return () if root.is_queue else self._by_root.get(root.id, ())
-
-    def _lowest_in(self, queue_id: int) -> float:
-        """The lowest priority of what runs in the queue and may be preempted, when the cycle began."""
-        if queue_id not in self._lowest:
-            node, known = self._world.quota.queues.get(queue_id), self._world.memory.lowest.get(queue_id)
-            revision = -1 if node is None else node.revision
-            if known is None or node is None or known[0] != revision:
-                running = self._world.running_in.get(queue_id, {}).values()
-                known = revision, min((unit.priority for unit in running if _may_go(unit)), default=inf)
-                self._world.memory.lowest[queue_id] = known
-            self._lowest[queue_id] = known[1]
-        return self._lowest[queue_id]
 
     def _as_a_whole(self, unit: RunningUnit) -> tuple[Candidate, ...]:
         """All that it does not give up anyway; nothing of one that is chosen already."""
@@ -347,10 +343,6 @@ class Candidates:
                         spared.update(each.unit.id for each in self._surplus(unit))
             self._spared[queue_id] = frozenset(spared)
         return self._spared[queue_id]
-
-
-def _may_go(unit: RunningUnit) -> bool:
-    return unit.is_preemptible and unit.evicting_until is None
 
 
 def _is_on(candidate: Candidate, fields: Iterable[Field]) -> bool:

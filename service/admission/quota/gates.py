@@ -32,6 +32,9 @@ class _Level(NamedTuple):
     bounds: _Bound
 
 
+_UNBOUNDED = _Level(inf, inf, ())
+
+
 class _Watch(NamedTuple):
     """A resource of which the cohort bounds the queue: no answer changes while what is left there for its
     members is at least `low` and below `high`, and is bounded by the same."""
@@ -164,6 +167,11 @@ class Gate:
                 del self._needs[measure], self._levels[measure]
 
     def _level(self, measure: Measure, book: QuotaBook) -> _Level:
+        if len(measure) == 1:
+            room = book.room(self._queue_id, measure[0])
+            if room is None:
+                return _UNBOUNDED
+            return _Level(room.amount, room.amount, (room.code, room.cohort_id, room.of))
         rooms = [book.room(self._queue_id, resource) for resource in measure]
         amounts = [inf if room is None else room.amount for room in rooms]
         bounds = tuple((room.code, room.cohort_id, room.of) if room is not None else None for room in rooms)

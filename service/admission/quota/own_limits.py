@@ -28,6 +28,11 @@ class OwnLimits:
         #: Shapes that are too much, by user of a queue, and by group.
         self._over: set[tuple[UserKey | int, int]] = set()
 
+    @property
+    def has_any(self) -> bool:
+        """Whether any queue limits its users or groups."""
+        return bool(self._use.limited)
+
     def is_limited(self, queue_id: int) -> bool:
         return queue_id in self._use.limited
 

@@ -28,13 +28,16 @@ def share_of(node: QuotaNode, capacity: Mapping[str, int], extra: Mapping[str, f
         return inf
     total = (node.parent or node).total
     largest = 0.0
-    for resource in (*node.held, *(each for each in extra if each not in node.held)):
-        held = node.held.get(resource, 0) + extra.get(resource, 0.0)
+    for resource, held in (_sum(node.held, extra) if extra else node.held).items():
         if held > 0 and node.counts(resource):
             whole = total.get(resource) or capacity.get(resource)
             if whole and held / whole > largest:
                 largest = held / whole
     return largest / node.weight
+
+
+def _sum(held: Mapping[str, int], extra: Mapping[str, float]) -> Mapping[str, float]:
+    return {each: held.get(each, 0) + extra.get(each, 0.0) for each in {**held, **extra}}
 
 
 def in_order_of_shares(nodes: Iterable[QuotaNode], capacity: Mapping[str, int]) -> Iterator[int]:

@@ -267,7 +267,7 @@ class QuotaTree:
                 cohort_id = None if node.is_queue else node.id
                 room = Room(most, Code.BORROWING_LIMIT, cohort_id, subtree + borrowing)
         own = node.guaranteed.get(resource, 0) - usage
-        return room._replace(amount=own + room.amount, of=None) if own > 0 else room
+        return Room(own + room.amount, *room[1:4]) if own > 0 else room
 
     def ranks(self) -> dict[int, int]:
         """Queue to its number in the order of shares, 1 for the first: down the tree, whatever waits."""

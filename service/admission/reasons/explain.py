@@ -68,22 +68,33 @@ class Explainer:
         self._shapes: dict[int, Verdict] = {}
 
     def explain(
-        self, *, blocked: Collection[ClassId], holding: Mapping[int, Key], finished: Collection[int]
+        self,
+        *,
+        blocked: Collection[ClassId],
+        holding: Mapping[int, Key],
+        finished: Collection[int],
+        emptied: Mapping[int, Collection[int]],
     ) -> tuple[dict[int, QueueVerdict], Numbers]:
-        """A verdict for each queue, and the numbers that they share."""
+        """A verdict for each queue, and the numbers that they share. `finished`: rows of which nothing waits
+        any more, `emptied`: by queue, shapes of which nothing waits without them."""
         if not self._promised:
-            return self._explain(blocked=blocked, holding=holding, finished=finished)
+            return self._explain(blocked=blocked, holding=holding, finished=finished, emptied=emptied)
         gates = self._world.memory.gates
         gates.refresh(self._world.backlog, self._quota, self._fitter.query)
         self._promised.lift()
         try:
-            return self._explain(blocked=blocked, holding=holding, finished=finished)
+            return self._explain(blocked=blocked, holding=holding, finished=finished, emptied=emptied)
         finally:
             self._promised.keep()
             gates.refresh(self._world.backlog, self._quota, self._fitter.query)
 
     def _explain(
-        self, *, blocked: Collection[ClassId], holding: Mapping[int, Key], finished: Collection[int]
+        self,
+        *,
+        blocked: Collection[ClassId],
+        holding: Mapping[int, Key],
+        finished: Collection[int],
+        emptied: Mapping[int, Collection[int]],
     ) -> tuple[dict[int, QueueVerdict], Numbers]:
         world, memory = self._world, self._world.memory
         admitted = {admission.queue_id for admission in self._fitter.admissions}
@@ -104,8 +115,6 @@ class Explainer:
         # 3. The verdicts of each queue of which anything has moved; of all others as they were.
         self._judge(changed, forced)
         view = QueueView(world, self._now, finished=finished, admitted=admitted)
-        # What was admitted still waits, for the World, until it is committed.
-        gone = world.backlog.emptied_by(finished)
         queues: dict[int, QueueVerdict] = {}
         for queue_id in sorted({*world.configuration.queues, *world.backlog.shapes_in}):
             verdicts = memory.queue_classes.get(queue_id, _NO_CLASSES).by_shape
@@ -113,8 +122,8 @@ class Explainer:
             if kept_view is not None:
                 queues[queue_id] = kept_view
                 continue
-            if queue_id in gone:
-                verdicts = {key: each for key, each in verdicts.items() if key not in gone[queue_id]}
+            if queue_id in emptied:
+                verdicts = {key: each for key, each in verdicts.items() if key not in emptied[queue_id]}
             queues[queue_id] = view.verdict(queue_id, verdicts, holding.get(queue_id))
         memory.shown = self._shapes
         kept = (

@@ -22,14 +22,20 @@ class Onlookers:
         self._those = those
 
     def wants_any_of(self, queue_id: int) -> bool:
-        return any(each.wants_any_of(queue_id) for each in self._those)
+        for each in self._those:  # noqa: SIM110 (asked for every queue: a generator costs more)
+            if each.wants_any_of(queue_id):
+                return True
+        return False
 
     def wants(self, class_id: ClassId) -> bool:
         return any(each.wants(class_id) for each in self._those)
 
     @property
     def changes(self) -> int:
-        return sum(each.changes for each in self._those)
+        changes = 0
+        for each in self._those:
+            changes += each.changes
+        return changes
 
 
 class AskedHeads:

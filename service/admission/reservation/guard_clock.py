@@ -53,11 +53,13 @@ class GuardClocks:
         self._finished: Collection[int] = ()
         self._emptied: Mapping[int, Collection[int]] = {}
 
-    def note(self, holding: Mapping[int, Key], finished: Collection[int]) -> Noted:
-        """`holding`: in strict queues, the blocked head; `finished`: rows of which nothing waits any more.
+    def note(
+        self, holding: Mapping[int, Key], finished: Collection[int], emptied: Mapping[int, Collection[int]]
+    ) -> Noted:
+        """`holding`: in strict queues, the blocked head; `finished`: rows of which nothing waits any more;
+        `emptied`: by queue, shapes of which nothing waits without them.
         Empty, if all stand still or run as before."""
-        self._holding, self._finished = holding, finished
-        self._emptied = self._world.backlog.emptied_by(finished)
+        self._holding, self._finished, self._emptied = holding, finished, emptied
         backlog, pauses = self._world.backlog, self._world.pauses
         made: list[GuardPause] = []
         dropped: set[tuple[int, datetime]] = set()

@@ -8,6 +8,7 @@ from dataclasses import replace
 from service.admission.elastic.surplus import part_of
 from service.admission.held.holders import Holders
 from service.admission.held.holds import taken_by
+from service.admission.held.priorities import Priorities
 from service.admission.nodes.capacity import Capacity
 from service.admission.past_use import PastUse
 from service.admission.pauses import Pauses
@@ -39,6 +40,7 @@ class Booked:
         #: The same by queue, and those that are Evicting.
         self.running_in: dict[int, dict[int, RunningUnit]] = {}
         self.leaving: dict[int, RunningUnit] = {}
+        self.priorities = Priorities()
         #: Units that may grow or shrink now.
         self.resizable: dict[int, RunningUnit] = {}
         #: By the row that waits. Only a full load and the leader's own commits change them.
@@ -78,6 +80,7 @@ class Booked:
     def _start(self, unit: RunningUnit) -> None:
         self.running[unit.id] = unit
         self.running_in.setdefault(unit.queue_id, {})[unit.id] = unit
+        self.priorities.add(unit)
         if unit.evicting_until is not None:
             self.leaving[unit.id] = unit
         elif unit.dropping:
@@ -105,6 +108,7 @@ class Booked:
     def _end(self, unit: RunningUnit) -> None:
         del self.running[unit.id]
         del self.running_in[unit.queue_id][unit.id]
+        self.priorities.remove(unit)
         self.leaving.pop(unit.id, None)
         self.resizable.pop(unit.id, None)
         used = self.used[unit.queue_id]

@@ -115,8 +115,6 @@ class Memory:
         self.infeasible: dict[int, set[int]] = {}
         self.halted: dict[int, HaltedMemo] = {}
         self.settled: dict[int, SettledMemo] = {}
-        #: The lowest priority that runs in a queue and may be preempted, with the revision of what is held.
-        self.lowest: dict[int, tuple[int, float]] = {}
         #: Which flavors the classes of a queue could take, and how often these had changed then.
         self.flavors: dict[int, tuple[int, frozenset[str]]] = {}
         #: What everybody needs who waits in a queue, with its revision of classes.
@@ -157,7 +155,6 @@ class Memory:
             self.infeasible,
             self.halted,
             self.settled,
-            self.lowest,
             self.flavors,
             self.least_needs,
         )

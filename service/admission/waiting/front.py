@@ -41,6 +41,10 @@ class Front(Protocol):
 
     def peek(self) -> Candidate | None: ...
 
+    def is_next(self) -> bool:
+        """Whether `peek` would give what it gave last, if nothing has been taken since but quota. False: that
+        is to be seen."""
+
     def pop(self) -> Candidate: ...
 
     def push(self, candidate: Candidate) -> None:
@@ -88,6 +92,9 @@ class ClassFront:
                 self._push_from((self._queue_id, key[5]), 0)
         return self._heap[0] if self._heap else None
 
+    def is_next(self) -> bool:
+        return bool(self._heap) and self._fits(self._heap[0].class_id[1])
+
     def pop(self) -> Candidate:
         return heappop(self._heap)
 
@@ -130,6 +137,9 @@ class LineFront:
                 self.push(Candidate(key, (self._queue_id, key[5]), 0))
                 break
         return self._next[-1] if self._next else None
+
+    def is_next(self) -> bool:
+        return bool(self._next)
 
     def pop(self) -> Candidate:
         return self._next.pop()

@@ -67,11 +67,13 @@ class Guards:
             backlog.touched.update((queue_id, shape_id) for shape_id in backlog.shapes_in[queue_id])
         self._forgotten.clear()
         for class_id in backlog.touched:
+            keys = backlog.classes.get(class_id)
+            due = None if keys is None else first_submitted(keys) + guard // _MICROSECOND
+            if due is not None and self._due.get(class_id) == due and class_id not in self._run_out:
+                continue
             self._drop(class_id)
-            if class_id in backlog.classes:
-                keys = backlog.classes[class_id]
-                first = first_submitted(keys)
-                self._note_due(class_id, first + guard // _MICROSECOND)
+            if due is not None:
+                self._note_due(class_id, due)
         backlog.touched.clear()
         latest = (now - _EPOCH) // _MICROSECOND
         while self._heap and self._heap[0][0] <= latest:

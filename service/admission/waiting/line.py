@@ -55,7 +55,7 @@ class Line:
 
     def without(self, keys: list[Key]) -> Line:
         """A line of its own, without these rows."""
-        rest = Line()
+        rest = Line.__new__(Line)
         rest.keys, rest.not_plain = self.keys[:], self.not_plain
         rest.group_ids, rest.unit_ids, rest.shape_ids = (
             self.group_ids[:],
