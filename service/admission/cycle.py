@@ -18,7 +18,7 @@ from service.admission.growth.growing import with_growing
 from service.admission.order.openings import Openings
 from service.admission.order.ordering import Head, Heads
 from service.admission.order.precedence import Precedence
-from service.admission.plan import Plan
+from service.admission.plan import Plan, QueueVerdict
 from service.admission.policy import DEFAULT, Policy
 from service.admission.preemption.delayed import with_delays
 from service.admission.preemption.preempt import Preemptor
@@ -26,9 +26,10 @@ from service.admission.quota.book import QuotaBook
 from service.admission.reasons.explain import Explainer
 from service.admission.reservation.asked_heads import Onlookers
 from service.admission.reservation.books import Books
-from service.admission.reservation.guard_clock import GuardClocks
+from service.admission.reservation.guard_clock import GuardClocks, Noted
 from service.admission.reservation.reserve import Reserver
 from service.admission.resident import World
+from service.admission.state.memory import Numbers
 from service.admission.waiting.backlog import ClassId
 from service.admission.waiting.line import Key
 from service.admission.world import PendingUnit
@@ -121,13 +122,8 @@ def _plan(world: World, now: datetime, *, policy: Policy, without: Collection[in
     )
     # 6. Explain: everyone who was left out.
     explainer = Explainer(world, now, quota=quota, fitter=fitter, promised=promised, kept=kept.stopped)
-    # What was admitted still waits, for the World, until it is committed.
-    emptied = world.backlog.emptied_by(outcome.finished)
-    explained = explainer.explain(
-        blocked=outcome.blocked, holding=outcome.holding, finished=outcome.finished, emptied=emptied
-    )
     clocks = GuardClocks(world, now, policy=policy, fitter=fitter, kept=kept)
-    noted = clocks.note(outcome.holding, outcome.finished, emptied)
+    explained, noted = _explain(world, explainer, clocks, outcome)
     queues, numbers = with_growing(world, growth, shown=with_delays(world, preemptor.delays, shown=explained))
     return Plan(
         config_version=world.configuration.version,
@@ -143,6 +139,19 @@ def _plan(world: World, now: datetime, *, policy: Policy, without: Collection[in
         queues=queues,
         numbers=numbers,
     )
+
+
+def _explain(
+    world: World, explainer: Explainer, clocks: GuardClocks, outcome: Outcome
+) -> tuple[tuple[dict[int, QueueVerdict], Numbers], Noted]:
+    """What readers see of each queue, with the numbers that queues share; and whose guard clocks run."""
+    # What was admitted still waits, for the World, until it is committed.
+    finished, holding = outcome.finished, outcome.holding
+    emptied = world.backlog.emptied_by(finished)
+    explained = explainer.explain(
+        blocked=outcome.blocked, holding=holding, finished=finished, emptied=emptied
+    )
+    return explained, clocks.note(holding, finished, emptied)
 
 
 def _fit_in_order(

@@ -46,12 +46,9 @@ class Guess(NamedTuple):
     needs: Mapping[str, int]
 
 
-class Rank(NamedTuple):
-    """Lowest first. Keys are unique."""
-
-    borrows: bool
-    share: float
-    key: Key
+#: Whether it must borrow, its share, and the key of its row, which is unique: the lowest is first. A plain
+#: tuple, for several are made for each admission.
+Rank = tuple[bool, float, Key]
 
 
 class _Seat:
@@ -151,14 +148,14 @@ class Tournament:
             node = self._tree.queues[queue_id]
             above, seat = self._above(node), self._seats.get(node)
             share = self._tree.share_of(node) if seat is None else self._share(seat)
-            above.order.append(Rank(_borrows_at_least(node, guess.needs), share, guess.key))
+            above.order.append((_borrows_at_least(node, guess.needs), share, guess.key))
             above.unasked[guess.key] = node
         # Who is below comes behind who is above.
         for seat in reversed(self._seats.values()):
             if not _node_of(seat).is_queue and seat.order:
                 seat.order.sort()
-                seat.least = min(rank.key for rank in seat.order)
-                _append(seat, Rank(False, self._share(seat), seat.least))
+                seat.least = min(rank[2] for rank in seat.order)
+                _append(seat, (False, self._share(seat), seat.least))
         self._root.order.sort()
 
     def first(self) -> int | None:
@@ -173,10 +170,10 @@ class Tournament:
         node = self._tree.queues[queue_id]
         row, above = self._seat(node), self._above(node)
         assert row.rank is not None
-        guess = Rank(_borrows_at_least(node, self._guesses[queue_id].needs), self._share(row), row.rank.key)
+        guess = (_borrows_at_least(node, self._guesses[queue_id].needs), self._share(row), row.rank[2])
         self._place(row, None)
         insort(above.order, guess)
-        above.unasked[guess.key] = node
+        above.unasked[guess[2]] = node
         self._doubt(node.root)
 
     def _note_changes(self) -> None:
@@ -218,7 +215,7 @@ class Tournament:
         of its other children."""
         at = 0
         while at < len(seat.order):
-            if seat.order[at].key in seat.unasked and self._sweep(seat):
+            if seat.order[at][2] in seat.unasked and self._sweep(seat):
                 continue
             child = self._child(seat, seat.order[at])
             if child is besides:
@@ -255,18 +252,18 @@ class Tournament:
         if rank is None or before is None or at or (len(order) > 1 and order[1] < rank):
             self._place(child, rank)
             return False
-        del children[before.key]
+        del children[before[2]]
         order[0] = child.rank = rank
-        children[rank.key] = child
+        children[rank[2]] = child
         return True
 
     def _child(self, seat: _Seat, rank: Rank) -> _Seat:
         """Whose rank it is."""
-        node = seat.unasked.pop(rank.key, None)
+        node = seat.unasked.pop(rank[2], None)
         if node is not None:
-            child = seat.children[rank.key] = self._seat(node)
+            child = seat.children[rank[2]] = self._seat(node)
             child.rank, child.sure, child.stood = rank, None, None
-        return seat.children[rank.key]
+        return seat.children[rank[2]]
 
     def _sweep(self, seat: _Seat) -> bool:
         """Once there is nothing left for the queues of a cohort, they go all at once. Whether any did."""
@@ -275,7 +272,7 @@ class Tournament:
         seat.is_swept = True
         over = {key for key, node in seat.unasked.items() if not self._may_offer(node.id)}
         seat.unasked = {key: node for key, node in seat.unasked.items() if key not in over}
-        seat.order = [rank for rank in seat.order if rank.key not in over]
+        seat.order = [rank for rank in seat.order if rank[2] not in over]
         return bool(over)
 
     def _look_below(self, cohort: _Seat) -> Rank | None:
@@ -294,7 +291,7 @@ class Tournament:
             return None
         seat.query = self._query_of(seat.runner)
         rank = self._rank(seat, seat)
-        if rank.borrows and not _borrows_at_least(_node_of(seat), self._guesses[_node_of(seat).id].needs):
+        if rank[0] and not _borrows_at_least(_node_of(seat), self._guesses[_node_of(seat).id].needs):
             self._note_found(seat)
         return rank
 
@@ -304,10 +301,10 @@ class Tournament:
     def _guess_of(self, seat: _Seat) -> Rank | None:
         """The lowest rank that it may have now."""
         if _node_of(seat).is_queue:
-            return seat.rank and seat.rank._replace(borrows=False)
+            return seat.rank and (False, *seat.rank[1:])
         if not seat.order or seat.least is None:
             return None
-        return Rank(False, self._share(seat), seat.least)
+        return (False, self._share(seat), seat.least)
 
     def _place(self, seat: _Seat, rank: Rank | None) -> None:
         """Give it another rank, or none."""
@@ -316,11 +313,11 @@ class Tournament:
             return
         order, children = seat.parent.order, seat.parent.children
         if seat.rank is not None:
-            del order[bisect_left(order, seat.rank)], children[seat.rank.key]
+            del order[bisect_left(order, seat.rank)], children[seat.rank[2]]
         seat.rank = rank
         if rank is not None:
             insort(order, rank)
-            children[rank.key] = seat
+            children[rank[2]] = seat
 
     def _rank(self, seat: _Seat, row: _Seat) -> Rank:
         """Of a queue or cohort with the next row of a queue."""
@@ -340,7 +337,7 @@ class Tournament:
         assert runner is not None
         assert query is not None
         borrows = (node.is_queue and runner.may_borrow) or must_borrow(node, query, taken)
-        return Rank(borrows, self._share(seat, query, taken), runner.key)
+        return (borrows, self._share(seat, query, taken), runner.key)
 
     def _share(self, seat: _Seat, query: ShapeQuery | None = None, taken: int = 0) -> float:
         assert seat.node is not None
@@ -375,7 +372,7 @@ def _append(seat: _Seat, rank: Rank) -> None:
     assert seat.parent is not None
     seat.rank = rank
     seat.parent.order.append(rank)
-    seat.parent.children[rank.key] = seat
+    seat.parent.children[rank[2]] = seat
 
 
 def _borrows_at_least(node: QuotaNode, needs: Mapping[str, int]) -> bool:

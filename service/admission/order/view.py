@@ -21,7 +21,7 @@ _NOBODY = Line()
 
 class QueueView:
     """Queue verdicts of one cycle. A queue from which nothing was admitted, and whose rows and
-    verdicts are those of the last cycle, keeps the very object it had."""
+    verdicts are those that the last cycle showed, keeps the very object it had."""
 
     def __init__(
         self, world: World, now: datetime, *, finished: Collection[int], admitted: Collection[int]
@@ -46,9 +46,15 @@ class QueueView:
             and known.good_until is None
             and not known.turn
             and queue_id not in self._admitted
+            and self._has_come(known, queue_id)
         ):
             return known.value
         return None
+
+    def _has_come(self, known: QueueMemo, queue_id: int) -> bool:
+        """Whether those wait who were to be left."""
+        line = self._world.backlog.lines.get(queue_id, _NOBODY)
+        return not known.is_ahead or line.unit_ids.tobytes() == known.value.order.unit_ids
 
     def verdict(self, queue_id: int, by_shape: Mapping[int, Verdict], holding: Key | None) -> QueueVerdict:
         """`by_shape`: the verdict of each class; `holding`: the blocked head of a strict queue."""
@@ -60,13 +66,16 @@ class QueueView:
         ):
             return known.value
         value, good_until = self._build(queue_id, by_shape, turn=turn, holding=holding)
-        if queue_id in self._admitted:
-            # What was admitted still waits, for the World, until it is committed.
-            self._world.memory.queues.pop(queue_id, None)
-        else:
-            self._world.memory.queues[queue_id] = QueueMemo(
-                revision=revision, by_shape=by_shape, turn=turn, good_until=good_until, value=value
-            )
+        # What was admitted still waits, for the World, until it is committed.
+        is_ahead = queue_id in self._admitted
+        self._world.memory.queues[queue_id] = QueueMemo(
+            revision=revision + is_ahead,
+            by_shape=by_shape,
+            turn=turn,
+            good_until=good_until,
+            value=value,
+            is_ahead=is_ahead,
+        )
         return value
 
     def _is_good(
@@ -84,6 +93,7 @@ class QueueView:
             and (known.good_until is None or self._now < known.good_until)
             and known.turn == turn
             and known.by_shape is by_shape
+            and not known.is_ahead
         )
 
     def _turn(self, queue_id: int, holding: Key | None) -> Verdict:

@@ -60,6 +60,8 @@ class Gate:
         self._queue_id = queue_id
         #: Which shapes waited, what the queue held, and what its tree held when the gate was last right.
         self._classes = self._own = self._tree = -1
+        self._held: Mapping[str, int] = {}
+        self._usage: Mapping[str, int] = {}
         self._watches: tuple[_Watch, ...] = ()
         self._needs: dict[Measure, list[tuple[int, int]]] = {}
         self._levels: dict[Measure, _Level] = {}
@@ -68,8 +70,13 @@ class Gate:
 
     def is_right(self, node: QuotaNode, classes: int, tree: QuotaTree) -> bool:
         """Whether the queue at `node` has what it had, and what has moved in its cohort changes no answer."""
-        if classes != self._classes or node.revision != self._own:
+        if classes != self._classes:
             return False
+        if node.revision != self._own:
+            if node.held != self._held or node.usage != self._usage:
+                return False
+            # What a cycle took, and gave back, was committed.
+            self._own = node.revision
         if node.root.revision != self._tree:
             for resource, low, high, bound in self._watches:
                 assert node.parent is not None
@@ -113,6 +120,7 @@ class Gate:
             self._answer(shape_id, book.exceeded_with(self._queue_id, query_of(shape_id)))
         # 4. Until when all that holds.
         self._classes, self._own, self._tree = classes, node.revision, node.root.revision
+        self._held, self._usage = node.held.copy(), node.usage.copy()
         self._watches = tuple(self._watch(book.tree, node)) if node.parent is not None else ()
 
     def needing_more(self, amounts: Mapping[str, int]) -> set[int]:

@@ -86,6 +86,8 @@ class AskedHeads:
         return self._claims.changes + len(self._undated.found) + self._giving_way.changes
 
     def _may_overtake_any(self, queue_id: int) -> bool:
+        if not self._claims.by_unit:
+            return False
         known = self._overtaking.get(queue_id)
         if known is None or known[0] != self._claims.changes:
             may = self._find_any_to_overtake(queue_id)

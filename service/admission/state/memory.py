@@ -23,13 +23,16 @@ Numbers = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class QueueMemo:
-    """What was shown of a queue and what it was made from; it is good until a backoff ends."""
+    """What was shown of a queue and what it was made from; it is good until a backoff ends. `is_ahead`: it is
+    without rows that the cycle admitted, which then still waited; `revision` is what comes of it if they go,
+    and nothing else changes."""
 
     revision: int
     by_shape: Mapping[int, Verdict]
     turn: Verdict
     good_until: datetime | None
     value: QueueVerdict
+    is_ahead: bool = False
 
 
 class DelayedMemo(NamedTuple):
