@@ -114,7 +114,7 @@ class Fitter:
 
     def _may_not_borrow(self, row: PendingUnit) -> bool:
         """What nobody could take back may not be borrowed."""
-        return self.may_borrow(row.queue_id) and not row.is_preemptible
+        return not row.is_preemptible and self.may_borrow(row.queue_id)
 
     def may_borrow(self, queue_id: int) -> bool:
         """Whether there is anybody of whom the queue could borrow."""
@@ -234,9 +234,9 @@ class Fitter:
 
     def _caps(self, row: PendingUnit, query: ShapeQuery, *, is_within: bool) -> dict[str, int]:
         """GPUs by model that the row may take, for models that are bounded."""
-        caps = self.quota.caps(row.queue_id, query, is_within=is_within)
         if not query.models:
-            return caps
+            return {}
+        caps = self.quota.caps(row.queue_id, query, is_within=is_within)
         for resource, room in self._rooms(row).items():
             if resource in query.models:
                 caps[resource] = min(room, caps.get(resource, room))
