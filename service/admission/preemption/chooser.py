@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from service.admission.nodes.query import ShapeQuery
@@ -52,7 +52,7 @@ class Chooser:
             self.tests_left -= before - trial.tests_left
             if has_room:
                 return Choice(None, claimant, has_room=True)
-            if found is not None and (best.found is None or rank_of(found) < rank_of(best.found)):
+            if _is_better(found, best.found):
                 best = Choice(found, claimant)
         return best
 
@@ -68,18 +68,38 @@ class Chooser:
         )
 
     def _find(self, trial: Trial, query: ShapeQuery, candidates: Candidates) -> Found | None:
-        """The surplus of elastic units before any of them goes whole, unless that would touch somebody of
-        higher priority."""
+        """The surplus of elastic units, if that alone will do; else some of them may go whole, if that costs
+        less."""
         parts = candidates.of(trial.claimant, query, is_whole=False)
         found = find_victims(trial, parts, self._is_too_dear)
         if all(candidate.of is None for candidate in parts):
             return found
         whole = candidates.of(trial.claimant, query, is_whole=True)
         lowest = min((each.unit.priority for each in whole), default=None)
-        if lowest is None or (found is not None and rank_of(found)[0] <= lowest):
+        if lowest is None or (found is not None and _is_surplus_of(found, lowest)):
             return found
-        other = find_victims(trial, whole, self._is_too_dear)
-        return min((each for each in (found, other) if each is not None), key=rank_of, default=None)
+        return self._with_some_whole(trial, found, parts=parts, whole=whole)
+
+    def _with_some_whole(
+        self, trial: Trial, found: Found | None, *, parts: Sequence[Candidate], whole: Sequence[Candidate]
+    ) -> Found | None:
+        """The best of what is found if all elastic units go whole, or one of them, and then if one more
+        does, or one less, for as long as that is better. `found`: if none does."""
+        surplus = {each.of.id for each in parts if each.of is not None}
+        ids = [each.unit.id for each in sorted(whole, key=lambda each: each.cost) if each.unit.id in surplus]
+        best, going = found, frozenset[int]()
+        for those in (frozenset(ids), *(frozenset({each}) for each in ids)):
+            found = find_victims(trial, _mixed(parts, whole, those), self._is_too_dear)
+            if _is_better(found, best):
+                best, going = found, those
+        position = 0
+        while best is not None and position < len(ids):
+            those = going ^ {ids[position]}
+            found = find_victims(trial, _mixed(parts, whole, those), self._is_too_dear)
+            position += 1
+            if _is_better(found, best):
+                best, going, position = found, those, 0
+        return best
 
     def _is_too_dear(self, victims: Sequence[Candidate], rights: Mapping[int, Entitlement]) -> bool:
         """Price vetoes the sharing out of what is borrowed, never the reclaim of nominal quota."""
@@ -93,3 +113,19 @@ class Chooser:
 def rank_of(found: Found) -> tuple[int, int]:
     """The less the better: the highest priority that is touched, then what is lost."""
     return max(each.unit.priority for each in found.victims), found.cost
+
+
+def _is_better(found: Found | None, best: Found | None) -> bool:
+    """Than nothing, or than what is known."""
+    return found is not None and (best is None or rank_of(found) < rank_of(best))
+
+
+def _is_surplus_of(found: Found, priority: int) -> bool:
+    """Whether nothing but surplus of units of no higher priority is taken."""
+    return all(each.of is not None and each.unit.priority <= priority for each in found.victims)
+
+
+def _mixed(parts: Sequence[Candidate], whole: Sequence[Candidate], those: Collection[int]) -> list[Candidate]:
+    """Of `those` the whole units, of others the surplus, if there is some."""
+    mixed = [each for each in parts if each.of is None or each.of.id not in those]
+    return mixed + [each for each in whole if each.unit.id in those]

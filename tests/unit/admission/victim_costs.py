@@ -22,8 +22,11 @@ def cost_of(world: World, row: PendingUnit, *, now: datetime, most_exact: int) -
     world.capacity.give_back()
     if found is None:
         return None
-    priority = max(world.running[eviction.unit_id].priority for eviction in found.evictions)
-    return (priority, sum(each.receipt.lost_gpu_seconds for each in found.evictions)), len(found.evictions)
+    receipts = {each.unit_id: each.receipt for each in found.evictions}
+    receipts |= {each.unit_id: each.receipt for each in found.resizes if each.receipt is not None}
+    priority = max(world.running[unit_id].priority for unit_id in receipts)
+    lost = sum(receipt.lost_gpu_seconds for receipt in receipts.values())
+    return (priority, lost), len(receipts)
 
 
 @dataclass
