@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
@@ -147,11 +148,12 @@ class QuotaAtDate:
 
     def _ends_by(self, root: QuotaNode, due_at: datetime) -> _Changes:
         changes: _Changes = {}
+        running, ends_in = self._world.running, self._world.holders.ends_in
         for queue_id in self._world.quota.queues:
             if self.root(queue_id) is root:
-                for unit in self._world.running_in.get(queue_id, {}).values():
-                    if unit.frees_at is not None and unit.frees_at <= due_at:
-                        _give_back(changes, queue_id, unit.usage)
+                ends = ends_in.get(queue_id, ())
+                for _, unit_id in ends[: bisect_right(ends, due_at, key=_instant)]:
+                    _give_back(changes, queue_id, running[unit_id].usage)
         return changes
 
     def _need(self, claim: Claim) -> Mapping[str, int]:
@@ -160,6 +162,10 @@ class QuotaAtDate:
             shape_id = self._world.pending[claim.unit_id].shape_id
             known = self._needs[claim.unit_id] = claim, usage_at(self._world, shape_id, claim.places)
         return known[1]
+
+
+def _instant(end: tuple[datetime, int]) -> datetime:
+    return end[0]
 
 
 def _give_back(changes: _Changes, queue_id: int, usage: Mapping[str, int]) -> None:
