@@ -235,7 +235,8 @@ class _Seats:
             if is_free and scratch.seats(role, membership, 1):
                 scratch.take(role, model, membership, 1)
                 return True
-        field, stock = role.fields[choice], own[0].stock
+        field = role.fields[choice]
+        stock = field.stocks[own[0].stock.domain]
         return bool(pack(role, choice, field=field, stock=stock, scratch=scratch, want=1))
 
     def _model_of(self, place: Place) -> str:

@@ -298,7 +298,8 @@ class Capacity:
         self._change_all([(taken, is_release)])
 
     def _change_all(self, changes: Iterable[tuple[Taken, bool]]) -> None:
-        """Hold and release (True), one after the other; each node is counted anew once."""
+        """Hold and release (True), one after the other; each node is counted anew once, in a field when that
+        is read."""
         changed: dict[int, NodeState] = {}
         for (node_id, devices, cpus_milli, memory_mib), is_release in changes:
             state = self.nodes.get(node_id)
@@ -313,4 +314,4 @@ class Capacity:
         for state in changed.values():
             state.settle()
             for membership in state.memberships:
-                membership.refresh()
+                membership.changed[state.node.id] = membership

@@ -1,7 +1,8 @@
 """Free amounts on the nodes that a filter allows, by topology domain, kept while they change.
 
 A placement looks into buckets of nodes with equally many free GPUs instead of at every node, and
-an explanation reads sums instead of adding them up.
+an explanation reads sums instead of adding them up. A node that changed is counted anew when its field is
+read next: much is lent and taken back before anybody reads it.
 """
 
 from __future__ import annotations
@@ -73,12 +74,14 @@ class Stock:
 
 
 class Membership:
-    """One node in one field: what it adds to its domain's stock, and how to take that back."""
+    """One node in one field: what it adds to its domain's stock, and how to take that back. `changed`: those
+    of the field that are to be refreshed."""
 
-    __slots__ = ("_added", "_entry", "bucket", "devices", "eligible", "field", "state", "stock")
+    __slots__ = ("_added", "_entry", "bucket", "changed", "devices", "eligible", "field", "state", "stock")
 
     def __init__(self, field: Field, state: NodeState, stock: Stock, devices: tuple[int, ...]) -> None:
         self.field = field
+        self.changed = field.changed
         self.state = state
         self.stock = stock
         #: Small GPU memory first, so that larger devices stay for those who ask for them.
@@ -93,7 +96,7 @@ class Membership:
     def enter(self) -> None:
         """Add what the node has now."""
         state, stock = self.state, self.stock
-        self.field.rooms.moved.add(stock)
+        self.field.note_moved(stock)
         gpus, not_held = state.count(self.eligible)
         cpus_milli, memory_mib = state.free_cpus_milli, state.free_memory_mib
         if not state.is_available:
@@ -120,12 +123,14 @@ class Membership:
             self.leave()
             self.enter()
             return
-        self.field.rooms.moved.add(stock)
         gpus, not_held = state.count(self.eligible)
-        bucket, entry = gpus if self.eligible else state.tier, (state.free_cpus_milli, *self._entry[1:])
-        if bucket != self.bucket or entry != self._entry:
-            self._move_to(bucket, entry)
-        before, after = self._added, (gpus, entry[0], state.free_memory_mib, not_held - gpus)
+        bucket = gpus if self.eligible else state.tier
+        before, after = self._added, (gpus, state.free_cpus_milli, state.free_memory_mib, not_held - gpus)
+        if before == after and bucket == self.bucket:
+            return
+        self.field.note_moved(stock)
+        if bucket != self.bucket or before[1] != after[1]:
+            self._move_to(bucket, (after[1], *self._entry[1:]))
         stock.gpus += after[0] - before[0]
         stock.cpus_milli += after[1] - before[1]
         stock.memory_mib += after[2] - before[2]
@@ -144,7 +149,7 @@ class Membership:
     def leave(self) -> None:
         """Take back what `enter` added."""
         stock = self.stock
-        self.field.rooms.moved.add(stock)
+        self.field.note_moved(stock)
         gpus, cpus_milli, memory_mib, unhealthy = self._added
         if self.bucket == _NO_BUCKET:
             stock.held_back_gpus -= gpus
@@ -170,15 +175,16 @@ class Field:
     __slots__ = (
         "_inner",
         "_largest",
+        "_rooms",
+        "_stocks",
+        "changed",
         "filters",
         "grown",
         "kinds",
         "level",
         "members",
         "pools",
-        "rooms",
         "shrunk",
-        "stocks",
         "text",
         "unavailable",
     )
@@ -192,14 +198,37 @@ class Field:
         self.grown = 0
         self.shrunk = 0
         self.members: dict[int, Membership] = {}
-        self.stocks: dict[Domain, Stock] = {}
+        #: By node, those that have changed since the field was read.
+        self.changed: dict[int, Membership] = {}
+        self._stocks: dict[Domain, Stock] = {}
         #: Names of nodes that are down or cordoned, by id.
         self.unavailable: dict[int, str] = {}
-        self.rooms = Rooms(self.stocks)
+        self._rooms = Rooms(self._stocks)
         #: On how many nodes there are devices of a model with so much memory.
         self.kinds: Counter[tuple[str, int]] = Counter()
         self._largest: dict[str, int] = {}
         self._inner: dict[tuple[int | str, ...], list[Stock]] = {}
+
+    @property
+    def stocks(self) -> Mapping[Domain, Stock]:
+        """As the nodes are now; good until the next of them changes."""
+        if self.changed:
+            self._settle()
+        return self._stocks
+
+    @property
+    def rooms(self) -> Rooms:
+        if self.changed:
+            self._settle()
+        return self._rooms
+
+    def _settle(self) -> None:
+        for membership in self.changed.values():
+            membership.refresh()
+        self.changed.clear()
+
+    def note_moved(self, stock: Stock) -> None:
+        self._rooms.moved.add(stock)
 
     def add(self, state: NodeState, domain: Domain) -> bool:
         """Take the node in if a filter allows it."""
@@ -207,9 +236,9 @@ class Field:
         eligible = frozenset().union(*(each.devices_of(state.kinds) for each in allowing))
         if not eligible and all(each.has_gpus for each in allowing):
             return False
-        stock = self.stocks.get(domain)
+        stock = self._stocks.get(domain)
         if stock is None:
-            stock = self.stocks[domain] = Stock(domain)
+            stock = self._stocks[domain] = Stock(domain)
             for length in range(1, len(domain) + 1):
                 self._inner.setdefault(domain[:length], []).append(stock)
         devices = tuple(index for index in state.device_order if index in eligible)
@@ -235,10 +264,11 @@ class Field:
             self.kinds[kind.model, kind.memory_mib] -= 1
         self._largest.clear()
         del self.members[node_id]
+        self.changed.pop(node_id, None)
         self.unavailable.pop(node_id, None)
 
     def _forget(self, stock: Stock) -> None:
-        del self.stocks[stock.domain]
+        del self._stocks[stock.domain]
         for length in range(1, len(stock.domain) + 1):
             outer = stock.domain[:length]
             self._inner[outer].remove(stock)
@@ -257,6 +287,8 @@ class Field:
 
     def within(self, domain: Domain) -> Sequence[Stock]:
         """Stocks of the domains that lie in this one of a wider level, or are it."""
+        if self.changed:
+            self._settle()
         return self._inner.get(domain, ())
 
     def gpus(self) -> int:
