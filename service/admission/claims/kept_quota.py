@@ -3,7 +3,7 @@ no more than the claimant leaves."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
@@ -22,7 +22,6 @@ from service.admission.waiting.backlog import ClassId, Kind
 from service.admission.world import PendingUnit, RunningUnit
 from service.domain.claim import Claim, ClaimCause
 from service.domain.resources import CPUS, MEMORY
-from service.domain.shape import RoleShape
 
 
 class Stopped(NamedTuple):
@@ -56,6 +55,10 @@ class KeptQuota:
         self._before_kinds: dict[tuple[int, Kind], tuple[Claim, ...]] = {}
         self._claiming: set[ClassId] = set()
         self._seen: int | None = None
+        #: By queue, the classes that are stopped, and on what that rests.
+        self._stopped_in: dict[int, tuple[tuple[Gate, int, int, int], frozenset[int]]] = {}
+        #: By shape and how many units are wanted, the most of each resource.
+        self._mosts: dict[tuple[int, int], dict[str, int]] = {}
 
     # ------------------------------------------------------------------ row by row
     def rooms(self, row: PendingUnit, want: int = 1) -> dict[str, int]:
@@ -114,9 +117,13 @@ class KeptQuota:
         claims = self._in_tree_of(queue_id)
         if not claims:
             return frozenset()
-        bounds = self._quota.bounds(self._quota.root(queue_id), claims)
-        large = gate.needing_more(bounds.slacks) & gate.open
-        return frozenset(shape_id for shape_id in large if self.stops_class((queue_id, shape_id)))
+        root, known = self._quota.root(queue_id), self._stopped_in.get(queue_id)
+        stamp = gate, gate.answers, self._claims.changes, root.revision
+        if known is None or known[0] != stamp:
+            large = gate.needing_more(self._quota.bounds(root, claims).slacks) & gate.open
+            stopped = frozenset(shape_id for shape_id in large if self.stops_class((queue_id, shape_id)))
+            known = self._stopped_in[queue_id] = stamp, stopped
+        return known[1]
 
     def stops_class(self, class_id: ClassId) -> bool:
         """Whether no row of it may start. A claimant among them may, by its own claim."""
@@ -177,18 +184,22 @@ class KeptQuota:
     # ------------------------------------------------------------------ what rows need
     def _most(self, row: PendingUnit | RunningUnit, want: int) -> dict[str, int]:
         """The most of each resource that the row could come to hold, whichever models it takes."""
+        most = self._mosts.get((row.shape_id, want))
+        if most is None:
+            most = self._mosts[row.shape_id, want] = self._find_most(row.shape_id, want)
+        return most
+
+    def _find_most(self, shape_id: int, want: int) -> dict[str, int]:
         most: dict[str, int] = {}
-        for role, each in zip(self._fitter.query(row.shape_id).roles, self._roles(row), strict=True):
-            count = each.count if self._world.shapes[row.shape_id].is_gang else want
+        shape, query = self._world.shapes[shape_id], self._fitter.query(shape_id)
+        for role in query.roles:
+            each = shape.roles[role.position]
+            count = each.count if shape.is_gang else want
             for resource in (model for model in role.models if model != NO_MODEL):
                 most[resource] = most.get(resource, 0) + count * each.requests.gpus
             most[CPUS] = most.get(CPUS, 0) + count * each.requests.cpus_milli
             most[MEMORY] = most.get(MEMORY, 0) + count * each.requests.memory_mib
         return most
-
-    def _roles(self, row: PendingUnit | RunningUnit) -> Sequence[RoleShape]:
-        shape = self._world.shapes[row.shape_id]
-        return [shape.roles[role.position] for role in self._fitter.query(row.shape_id).roles]
 
 
 def rooms_of(stopped: Iterable[Stopped]) -> dict[str, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
@@ -51,8 +50,8 @@ class QuotaAtDate:
         self._needs: dict[int, tuple[Claim, Mapping[str, int]]] = {}
         #: By tree and date: how many admissions are counted, and by resource what queues hold less then.
         self._given: dict[tuple[QuotaNode, datetime | None], tuple[int, _Changes]] = {}
-        #: By claimants, with what was held when they were found.
-        self._bounds: dict[tuple[int, ...], tuple[tuple[int, int], Bounds]] = {}
+        #: By claimants, with what their tree held when they were found.
+        self._bounds: dict[tuple[int, ...], tuple[int, Bounds]] = {}
 
     def forget(self) -> None:
         """Claims have changed."""
@@ -61,10 +60,10 @@ class QuotaAtDate:
     def bounds(self, root: QuotaNode, claims: Sequence[Claim]) -> Bounds:
         """What has to be left in their tree to each of these, which are in the order of their dates: once
         those before it have started."""
-        held, key = (root.revision, len(self._fitter.admissions)), tuple(claim.unit_id for claim in claims)
+        key = tuple(claim.unit_id for claim in claims)
         known = self._bounds.get(key)
-        if known is None or known[0] != held:
-            known = self._bounds[key] = held, self._find_bounds(claims)
+        if known is None or known[0] != root.revision:
+            known = self._bounds[key] = root.revision, self._find_bounds(claims)
         return known[1]
 
     def left(self, queue_id: int, bound: Bound) -> int | None:
@@ -148,12 +147,11 @@ class QuotaAtDate:
 
     def _ends_by(self, root: QuotaNode, due_at: datetime) -> _Changes:
         changes: _Changes = {}
-        running, ends_in = self._world.running, self._world.holders.ends_in
+        given_back, running_in = self._world.holders.given_back, self._world.running_in
         for queue_id in self._world.quota.queues:
             if self.root(queue_id) is root:
-                ends = ends_in.get(queue_id, ())
-                for _, unit_id in ends[: bisect_right(ends, due_at, key=_instant)]:
-                    _give_back(changes, queue_id, running[unit_id].usage)
+                units = running_in.get(queue_id, {}).values()
+                _give_back(changes, queue_id, given_back.by(queue_id, due_at, units))
         return changes
 
     def _need(self, claim: Claim) -> Mapping[str, int]:
@@ -162,10 +160,6 @@ class QuotaAtDate:
             shape_id = self._world.pending[claim.unit_id].shape_id
             known = self._needs[claim.unit_id] = claim, usage_at(self._world, shape_id, claim.places)
         return known[1]
-
-
-def _instant(end: tuple[datetime, int]) -> datetime:
-    return end[0]
 
 
 def _give_back(changes: _Changes, queue_id: int, usage: Mapping[str, int]) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import NamedTuple
 
+from service.admission.held.given_back import GivenBack
 from service.admission.held.holds import Taken
 from service.admission.world import RunningUnit
 
@@ -20,14 +21,14 @@ class Holder(NamedTuple):
 
 
 class Holders:
-    """All running units. `ends`: those that are bounded, by their end; `ends_in`: by queue.
-    `endless_ended` counts those without a bound that ended, or got one: while it stands, what they keep
-    others from is kept from them."""
+    """All running units. `ends`: those that are bounded, by their end; `given_back`: what these have given
+    back by a date. `endless_ended` counts those without a bound that ended, or got one: while it stands, what
+    they keep others from is kept from them."""
 
     def __init__(self) -> None:
         self.on: dict[int, dict[int, Holder]] = {}
         self.ends: list[tuple[datetime, int]] = []
-        self.ends_in: dict[int, list[tuple[datetime, int]]] = {}
+        self.given_back = GivenBack()
         self.taken: dict[int, tuple[Taken, ...]] = {}
         self.endless_ended = 0
         self._moved: set[int] = set()
@@ -39,7 +40,7 @@ class Holders:
             self._moved.add(each.node_id)
         if unit.frees_at is not None:
             insort(self.ends, (unit.frees_at, unit.id))
-            insort(self.ends_in.setdefault(unit.queue_id, []), (unit.frees_at, unit.id))
+            self.given_back.add(unit)
 
     def remove(self, unit: RunningUnit) -> None:
         for each in self.taken.pop(unit.id):
@@ -48,8 +49,8 @@ class Holders:
         if unit.frees_at is None:
             self.endless_ended += 1
         else:
-            for ends in (self.ends, self.ends_in[unit.queue_id]):
-                del ends[bisect_left(ends, (unit.frees_at, unit.id))]
+            del self.ends[bisect_left(self.ends, (unit.frees_at, unit.id))]
+            self.given_back.remove(unit)
 
     def pop_moved(self) -> set[int]:
         """Nodes on which somebody came or left since this was asked last."""
