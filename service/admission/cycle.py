@@ -94,8 +94,7 @@ def _plan(world: World, now: datetime, *, policy: Policy, without: Collection[in
     reserver.renew()
     # 3. Order: whose turn it is, and its best row. Nobody is tried for whom there is no quota, or no place.
     #    Whoever has waited too long has places kept for it first.
-    for shape_id in world.backlog.queues_of:
-        fitter.would_miss(shape_id)
+    fitter.find_misses(world.backlog.queues_of)
     reserver.guard()
     backfill = Backfill(world, now, fitter=fitter, claims=claims, ends=ends, precedence=precedence)
     heads = Heads(

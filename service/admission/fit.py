@@ -3,7 +3,7 @@ behind see what is left."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple, Protocol
 
 from service.admission.elastic.sizes import Counts, largest
@@ -13,6 +13,8 @@ from service.admission.nodes.query import NO_MODEL, ShapeQuery
 from service.admission.placement.placement import place_gang, place_members
 from service.admission.placement.ranks import devices_of_members, gang_places
 from service.admission.placement.scratch import Share
+from service.admission.placement.seatless import Seatless
+from service.admission.placement.witness import still_stands, witness_of
 from service.admission.plan import Admission
 from service.admission.quota.book import QuotaBook, exceeded_models
 from service.admission.quota.own_limits import OwnLimits, exceeded, members_within
@@ -58,6 +60,7 @@ class Fitter:
         self.hopeless: set[int] = set()
         #: Shapes of which nothing is known that says so: within the cycle only a miss tells more.
         self._undecided: set[int] = set()
+        self._seatless: Seatless | None = None
         #: What a unit of one member holds, by shape and model.
         self._usages: dict[tuple[int, str], Mapping[str, int]] = {}
         #: Whether anything is kept for others; whether the row under way is tried on some of it, and has
@@ -145,14 +148,37 @@ class Fitter:
             return True
         if self._capacity.find_answer(shape_id, query, is_lent=is_lent):
             return False
-        if query.shape.is_gang:
-            has_place = place_gang(self._capacity, query, caps={}) is not None
-        else:
-            has_place = bool(place_members(self._capacity, query, caps={}, want=1))
+        has_place = self._has_place(shape_id, query)
         self._capacity.remember(shape_id, query, has_place=has_place, is_lent=is_lent)
         if not has_place:
             self._note_miss(shape_id, is_lent=is_lent)
         return not has_place
+
+    def find_misses(self, shape_ids: Collection[int]) -> None:
+        """`would_miss` of all that wait: most of them are told at once."""
+        self.note_seatless(shape_ids)
+        for shape_id in shape_ids:
+            self.would_miss(shape_id)
+
+    def note_seatless(self, shape_ids: Collection[int], *, is_lent: bool = False) -> None:
+        """Of all that wait, those of which a look at domains tells that they would miss."""
+        if self._seatless is None:
+            self._seatless = Seatless((shape_id, self.query(shape_id)) for shape_id in shape_ids)
+        for shape_id in self._seatless.find():
+            self._note_miss(shape_id, is_lent=is_lent)
+
+    def _has_place(self, shape_id: int, query: ShapeQuery) -> bool:
+        """Where it had one before, or anywhere."""
+        witnesses = self._capacity.witnesses
+        if still_stands(query, witnesses.get(shape_id, ())):
+            return True
+        if query.shape.is_gang:
+            shares = place_gang(self._capacity, query, caps={})
+        else:
+            shares = place_members(self._capacity, query, caps={}, want=1)
+        if shares:
+            witnesses[shape_id] = witness_of(query, shares)
+        return bool(shares)
 
     def _note_miss(self, shape_id: int, *, is_lent: bool) -> None:
         self.misses.add(shape_id)

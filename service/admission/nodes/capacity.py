@@ -57,6 +57,8 @@ class Capacity:
         #: Whether shapes found a place, and how much their fields had shrunk or grown then: with what is kept
         #: (True), and without it.
         self._answers: dict[tuple[int, bool], tuple[bool, int]] = {}
+        #: Where shapes had a place when it was sought last: by node, how many members.
+        self.witnesses: dict[int, tuple[tuple[int, int], ...]] = {}
         #: What bound shapes, and how much their fields had grown and shrunk then.
         self._bindings: dict[int, tuple[tuple[int, int], Binding]] = {}
 
@@ -289,6 +291,7 @@ class Capacity:
         self._fields.clear()
         self._queries.clear()
         self._answers.clear()
+        self.witnesses.clear()
         self._bindings.clear()
         for state in self.nodes.values():
             state.memberships.clear()

@@ -31,12 +31,10 @@ def seats_on(role: RoleQuery, *, gpus: int, cpus_milli: int, memory_mib: int) ->
 
 def seats_now(role: RoleQuery, membership: Membership) -> int:
     state = membership.state
-    return seats_on(
-        role,
-        gpus=len(membership.eligible & state.free),
-        cpus_milli=state.free_cpus_milli,
-        memory_mib=state.free_memory_mib,
-    )
+    gpus, _ = state.count(membership.eligible)
+    if gpus < role.requests.gpus:
+        return 0
+    return seats_on(role, gpus=gpus, cpus_milli=state.free_cpus_milli, memory_mib=state.free_memory_mib)
 
 
 def add_seats(
@@ -86,7 +84,7 @@ class ImaginedNode:
         self._role = role
         self.membership = membership
         self._held = dict(state.held)
-        self._free = len(membership.eligible & state.free)
+        self._free, _ = state.count(membership.eligible)
         self._cpus_milli = state.node.cpus_milli - state.held_cpus_milli
         self._memory_mib = state.node.memory_mib - state.held_memory_mib
         self.seats = seats_now(role, membership)
@@ -121,15 +119,19 @@ class ImaginedNode:
 
 
 class _Tally:
-    """Seats of one domain. `most`: more there are not, by GPUs alone; `given`: what has become free and
-    counts only there so far. Exactly: `imagined` on nodes that are imagined, and `rest` on all others."""
+    """Seats of one domain. `most`: more there are not, by GPUs alone; `free`: by node of which something was
+    given, so many GPUs are free at most. `given`: what counts only there so far, by node, and `due` those of
+    these nodes that may have a seat. Exactly: `imagined` on nodes that are imagined, and `rest` on all
+    others."""
 
-    __slots__ = ("given", "imagined", "is_exact", "most", "rest", "stock")
+    __slots__ = ("due", "free", "given", "imagined", "is_exact", "most", "rest", "stock")
 
     def __init__(self, stock: Stock, most: int) -> None:
         self.stock = stock
         self.most = most
-        self.given: list[Taken] = []
+        self.free: dict[int, int] = {}
+        self.given: dict[int, list[Taken]] = {}
+        self.due: set[int] = set()
         self.imagined = 0
         self.rest = 0
         self.is_exact = False
@@ -140,6 +142,7 @@ class Sweep:
 
     def __init__(self, query: ShapeQuery) -> None:
         (self._role,) = query.roles
+        self._gpus = self._role.requests.gpus
         self._field: Field = self._role.fields[0]
         self._nodes: dict[int, ImaginedNode] = {}
         #: What is held besides, by domain and node, until the nodes are imagined.
@@ -167,8 +170,7 @@ class Sweep:
             membership = self._field.members.get(taken.node_id)
             if membership is not None and membership.state.is_available:
                 tally = given[membership.stock.domain] = self._tallies[membership.stock.domain]
-                tally.given.append(taken)
-                tally.most += self._most_by(taken)
+                self._note(tally, membership, taken)
         return [domain for domain, tally in given.items() if self._has_room(tally)]
 
     def nodes_with_seats(self, domains: Collection[Domain]) -> set[int]:
@@ -185,34 +187,53 @@ class Sweep:
         is_there = membership is not None and membership.state.is_available
         return membership is not None and is_there and seats_now(self._role, membership) > 0
 
+    def _note(self, tally: _Tally, membership: Membership, taken: Taken) -> None:
+        node_id, gpus = taken.node_id, self._gpus
+        tally.given.setdefault(node_id, []).append(taken)
+        if not gpus:
+            tally.most += self._role.count
+            tally.due.add(node_id)
+            return
+        before = tally.free.get(node_id)
+        if before is None:
+            before, _ = membership.state.count(membership.eligible)
+        after = tally.free[node_id] = before + len(taken.devices)
+        tally.most += after // gpus - before // gpus
+        if after >= gpus:
+            tally.due.add(node_id)
+
     def _has_room(self, tally: _Tally) -> bool:
         if tally.most < self._role.count:
             return False
         if not tally.is_exact:
             for node_id in self._occupied.get(tally.stock.domain, ()):
-                tally.imagined += self._imagine(node_id).seats
+                # On all others nobody sits either way, as long as nothing is given there.
+                if self.has_seats_now(node_id):
+                    tally.imagined += self._imagine(node_id).seats
             tally.is_exact, tally.rest = True, self._exact_rest(tally.stock)
-        for taken in tally.given:
-            node = self._nodes.get(taken.node_id)
+        for node_id in tally.due:
+            node = self._nodes.get(node_id)
             if node is None:
-                node = self._imagine(taken.node_id)
+                node = self._imagine(node_id)
                 tally.rest -= node.seats
                 tally.imagined += node.seats
             before = node.seats
-            node.give(taken)
+            for taken in tally.given.pop(node_id):
+                node.give(taken)
             tally.imagined += node.seats - before
-        tally.given.clear()
+        tally.due.clear()
         return tally.imagined + tally.rest >= self._role.count
 
     def _imagine(self, node_id: int) -> ImaginedNode:
         """With what is held besides."""
         membership = self._field.members[node_id]
         node = self._nodes[node_id] = ImaginedNode(self._role, membership)
-        node.take(self._occupied.get(membership.stock.domain, {}).get(node_id, ()))
+        if others := self._occupied.get(membership.stock.domain, {}).get(node_id):
+            node.take(others)
         return node
 
     def _exact_rest(self, stock: Stock) -> int:
-        least = self._role.requests.gpus
+        least = self._gpus
         return sum(
             seats_now(self._role, self._field.members[node_id])
             for bucket, rows in stock.buckets.items()
@@ -222,12 +243,6 @@ class Sweep:
         )
 
     def _most(self, stock: Stock) -> int:
-        if not self._role.requests.gpus:
+        if not self._gpus:
             return sum(len(rows) for rows in stock.buckets.values()) * self._role.count
-        return self._field.rooms.seats(self._role.requests.gpus, stock.domain)
-
-    def _most_by(self, taken: Taken) -> int:
-        """So many seats more there are at most when it is free: each full number of GPUs makes one, and the
-        rest, with what is left over on the node, one more."""
-        gpus = self._role.requests.gpus
-        return -(-len(taken.devices) // gpus) if gpus else self._role.count
+        return self._field.rooms.seats(self._gpus, stock.domain)

@@ -19,7 +19,7 @@ from service.admission.plan import Blocker, QueueVerdict
 from service.admission.quota.blockers import cohort_numbers, quota_blocker, quota_numbers
 from service.admission.quota.book import Exceeded, QuotaBook
 from service.admission.reasons.findings import explain_missing, explain_scattered, explain_shortages
-from service.admission.reasons.kept_from import explain_kept, kept_numbers, quota_kept
+from service.admission.reasons.kept_from import explain_kept, kept_numbers, quota_kept, shapes_beside
 from service.admission.reasons.never import explain_never
 from service.admission.resident import World
 from service.admission.state.memory import ClassesMemo, ClassMemo, Numbers, ShapeMemo, Verdict
@@ -61,6 +61,8 @@ class Explainer:
         }
         #: Shapes that find no place beside what is kept for others, and what that is, by unit.
         self._kept_from: frozenset[int] = frozenset()
+        #: Those of them that find one beside what is kept when the cycle is committed.
+        self._next: frozenset[int] = frozenset()
         self._kept: dict[int, tuple[Taken, ...]] = {}
         self._promised = promised
         self._now = now
@@ -164,9 +166,19 @@ class Explainer:
         """What is kept for others is free in the books, and is told so: until the end of the cycle."""
         if self._promised or next(self._claims.all_taken(), None) is not None:
             shape_ids = self._world.backlog.queues_of
-            self._kept_from = frozenset(each for each in shape_ids if self._fitter.would_miss(each))
+            self._fitter.find_misses(shape_ids)
+            self._kept_from = frozenset(self._fitter.misses & shape_ids.keys())
             self._kept = {**self._claims.kept_next(), **self._promised.taken}
             self._promised.lend()
+            self._fitter.note_seatless(shape_ids, is_lent=True)
+            if self._claims.changes:
+                self._next = shapes_beside(self._world, self._held_back(), self._kept)
+
+    def _held_back(self) -> dict[int, ShapeQuery]:
+        """Shapes that have a place only now that all is lent."""
+        fitter = self._fitter
+        found = (each for each in self._kept_from if not fitter.would_miss(each, is_lent=True))
+        return {shape_id: fitter.query(shape_id) for shape_id in found}
 
     def _changed_classes(self) -> dict[int, set[int]]:
         """By queue, those whose shape is told something else than in the last cycle."""
@@ -325,7 +337,8 @@ class Explainer:
             is_kept_from = shape_id in self._kept_from
             if not is_kept_from:
                 return ()
-            return explain_kept(self._world, query, self._claims, kept=self._kept)
+            is_next = shape_id in self._next
+            return explain_kept(self._world, query, self._claims, kept=self._kept, is_next=is_next)
         found = explain_missing(query) or explain_shortages(query, numbers)
         if found:
             return found

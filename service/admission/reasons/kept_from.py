@@ -19,13 +19,19 @@ from service.domain.reasons import Code
 
 
 def explain_kept(
-    world: World, query: ShapeQuery, claims: ClaimBook, *, kept: Mapping[int, tuple[Taken, ...]]
+    world: World,
+    query: ShapeQuery,
+    claims: ClaimBook,
+    *,
+    kept: Mapping[int, tuple[Taken, ...]],
+    is_next: bool,
 ) -> tuple[Blocker, ...]:
-    """For a shape that has a place only where all that was kept is lent, as the caller has done. What is
-    `kept` for nobody any more, or was kept elsewhere when the shape was tried, is free for the next cycle."""
+    """For a shape that has a place only where all that was kept is lent, as the caller has done. `is_next`:
+    it will have one beside what is `kept` once the cycle is committed: what is kept for nobody any more, or
+    was kept elsewhere when the shape was tried, is free for the next one."""
     nodes = {share.node_id for share in _place(world, query)}
     found = [claim for claim in claims if any(each.node_id in nodes for each in kept.get(claim.unit_id, ()))]
-    if not found or (claims.changes and _has_place_beside(world, query, kept)):
+    if not found or is_next:
         return (Blocker(code=Code.PENDING_EVALUATION),)
     whole = [
         claim.unit_id
@@ -41,12 +47,14 @@ def _place(world: World, query: ShapeQuery) -> Sequence[Share]:
     return place_members(world.capacity, query, caps={}, want=1)
 
 
-def _has_place_beside(world: World, query: ShapeQuery, kept: Mapping[int, tuple[Taken, ...]]) -> bool:
-    """Whether that leaves the shape a place."""
+def shapes_beside(
+    world: World, queries: Mapping[int, ShapeQuery], kept: Mapping[int, tuple[Taken, ...]]
+) -> frozenset[int]:
+    """Those to which what is `kept` leaves a place, where all that was is lent, as the caller has done."""
     taken = [each for of_one in kept.values() for each in of_one]
     world.capacity.imagine(taken, is_free=False)
     try:
-        return bool(_place(world, query))
+        return frozenset(shape_id for shape_id, query in queries.items() if _place(world, query))
     finally:
         world.capacity.imagine(taken, is_free=True)
 
