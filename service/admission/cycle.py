@@ -120,7 +120,7 @@ def _plan(world: World, now: datetime, *, policy: Policy, without: Collection[in
         without={*without, *outcome.finished}, leaving=preemptor.giving_way, awaited=preemptor.awaited
     )
     # 6. Explain: everyone who was left out.
-    explainer = Explainer(world, now, quota=quota, fitter=fitter, promised=promised, kept=kept.stopped)
+    explainer = Explainer(world, now, quota=quota, fitter=fitter, promised=promised, kept=kept)
     clocks = GuardClocks(world, now, policy=policy, fitter=fitter, kept=kept)
     explained, noted = _explain(world, explainer, clocks, outcome)
     queues, numbers = with_growing(world, growth, shown=with_delays(world, preemptor.delays, shown=explained))

@@ -123,7 +123,11 @@ class Truth:
         has_other = count.is_over_own_limits(row) or (
             row.id in count.claims and count.claims[row.id].cause is ClaimCause.PREEMPTION
         )
-        assert codes or has_other, f"{self._name(row)} waits for nothing"
+        # A reader to whom nothing is told is told that no cycle has decided on it yet.
+        is_next = count.has_place(
+            shape, beside=[each for each in count.claims.values() if each.unit_id != row.id]
+        )
+        assert codes or has_other or is_next, f"{self._name(row)} waits for nothing"
 
     def _could_ever(self, shape: Shape, queue: Queue) -> bool:
         ceilings = {name: self._count.quota.ceiling(queue.id, name) for name in needs_of(shape)}

@@ -25,18 +25,16 @@ from service.domain.resources import CPUS, MEMORY
 
 
 class Stopped(NamedTuple):
-    """What kept a row from its start: so much is `left` of the resource beside what the claimant needs, when
-    `seen` admissions had been made in the cycle."""
+    """What keeps a row from its start: so much is `left` of the resource beside what the claimant needs."""
 
     claim: Claim
     resource: str
     left: int
-    seen: int
 
 
 class KeptQuota:
-    """Of one cycle, as its claims and quota are when it is asked. `stopped`: by class, why rows of it were
-    kept from their start, and `stopped_rows` which."""
+    """Of one cycle, as its claims and quota are when it is asked. `stopped_rows`: those that were kept from
+    their start."""
 
     def __init__(
         self, world: World, now: datetime, *, fitter: Fitter, claims: ClaimBook, precedence: Precedence
@@ -47,7 +45,8 @@ class KeptQuota:
         self._claims = claims
         self._precedence = precedence
         self._quota = QuotaAtDate(world, now, fitter=fitter)
-        self.stopped: dict[ClassId, Stopped] = {}
+        #: By class, the first row that was kept from its start, and by whose claim.
+        self._stopped: dict[ClassId, tuple[PendingUnit, Claim]] = {}
         self.stopped_rows: set[int] = set()
         #: Claims by the root of their tree of quotas, those before rows of a queue and kind, and classes of
         #: claimants, as claims are after so many changes.
@@ -71,8 +70,8 @@ class KeptQuota:
         rooms = self.rooms(row, want)
         if rooms and self._is_stopped(row, rooms):
             binding = list(self._binding(row, want, self._claims_before(row)))
-            tightest = min(binding, key=lambda stopped: stopped.left)
-            self.stopped.setdefault((row.queue_id, row.shape_id), tightest)
+            tightest = min(binding, key=_left_of)
+            self._stopped.setdefault((row.queue_id, row.shape_id), (row, tightest.claim))
             self.stopped_rows.add(row.id)
         return rooms
 
@@ -83,13 +82,25 @@ class KeptQuota:
 
     def may_let(self, row: PendingUnit) -> bool:
         """Whether the row might start where an equal of its class was stopped."""
-        stopped = self.stopped.get((row.queue_id, row.shape_id))
-        return stopped is not None and not self._is_before(stopped.claim, row)
+        _, claim = self._stopped.get((row.queue_id, row.shape_id), (None, None))
+        return claim is not None and not self._is_before(claim, row)
 
     def left_to_grow(self, unit: RunningUnit) -> tuple[Stopped, ...]:
         """What claims that are due before the unit ends leave to its growth."""
         claims = tuple(claim for claim in self._in_tree_of(unit.queue_id) if not _is_gone_by(unit, claim))
         return tuple(self._binding(unit, 1, claims)) if claims else ()
+
+    def still_stopped(self) -> dict[ClassId, Stopped]:
+        """Classes of which rows were kept from their start, and by what, if that leaves too little for one
+        unit now."""
+        found: dict[ClassId, Stopped] = {}
+        for class_id, (row, _) in self._stopped.items():
+            most = self._fitter.query(row.shape_id).most
+            binding = self._binding(row, 1, self._claims_before(row))
+            short = [each for each in binding if each.left < most.get(each.resource, 0)]
+            if short:
+                found[class_id] = min(short, key=_left_of)
+        return found
 
     def _binding(
         self, row: PendingUnit | RunningUnit, want: int, claims: tuple[Claim, ...]
@@ -103,7 +114,7 @@ class KeptQuota:
             if need > bound.slack:
                 left = self._quota.left(row.queue_id, bound)
                 if left is not None and left < need:
-                    yield Stopped(bound.claim, bound.resource, left, len(self._fitter.admissions))
+                    yield Stopped(bound.claim, bound.resource, max(0, left))
 
     def _is_stopped(self, row: PendingUnit, rooms: Mapping[str, int]) -> bool:
         """Whether not all of it may start. Of a range that may choose among models: whether nothing may."""
@@ -208,6 +219,10 @@ def rooms_of(stopped: Iterable[Stopped]) -> dict[str, int]:
     for each in stopped:
         rooms[each.resource] = min(each.left, rooms.get(each.resource, each.left))
     return rooms
+
+
+def _left_of(stopped: Stopped) -> int:
+    return stopped.left
 
 
 def _is_gone_by(unit: RunningUnit, claim: Claim) -> bool:

@@ -156,8 +156,8 @@ class Grower:
             return tuple(quota_blocker(self._world.configuration, queue, query, each) for each in bounds)
         for stopped in kept:
             if query.most.get(stopped.resource, 0) > stopped.left:
-                self._growth.numbers.update(kept_numbers(queue.id, stopped))
-                return (quota_kept(self._world, queue, query, stopped),)
+                self._growth.numbers.update(kept_numbers(queue.id, stopped, of=unit.id))
+                return (quota_kept(self._world, queue, query, stopped, of=unit.id),)
         if place_gang(capacity, query, caps={}) is not None:
             return _TURN
         short = explain_shortages(query, self._growth.numbers)

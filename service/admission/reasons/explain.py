@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import datetime
 
-from service.admission.claims.kept_quota import Stopped
+from service.admission.claims.kept_quota import KeptQuota
 from service.admission.claims.promised import Promised
 from service.admission.fit import Fitter
 from service.admission.held.holds import Taken
@@ -49,16 +49,14 @@ class Explainer:
         quota: QuotaBook,
         fitter: Fitter,
         promised: Promised,
-        kept: Mapping[ClassId, Stopped],
+        kept: KeptQuota,
     ) -> None:
         self._world = world
         self._quota = quota
         self._fitter = fitter
         self._claims = promised.claims
         #: Classes that find places and quota, but have to leave the quota to others.
-        self._kept_quota = {
-            class_id: left for class_id, each in kept.items() if (left := self._left_of(class_id, each))
-        }
+        self._kept_quota = kept.still_stopped()
         #: Shapes that find no place beside what is kept for others, and what that is, by unit.
         self._kept_from: frozenset[int] = frozenset()
         #: Those of them that find one beside what is kept when the cycle is committed.
@@ -129,7 +127,7 @@ class Explainer:
             queues[queue_id] = view.verdict(queue_id, verdicts, holding.get(queue_id))
         memory.shown = self._shapes
         kept = (
-            kept_numbers(class_id[0], self._kept_quota[class_id])
+            kept_numbers(class_id[0], self._kept_quota[class_id], of=class_id[1])
             for class_id in sorted(self._kept_quota)
             if class_id[1] in forced.get(class_id[0], ())
         )
@@ -254,7 +252,7 @@ class Explainer:
         query = self._fitter.query(shape_id)
         kept = tuple(self._promised.blockers(queue, shape_id, query, exceeded=exceeded))
         if is_forced and class_id in self._kept_quota and not exceeded:
-            kept = (*kept, quota_kept(world, queue, query, self._kept_quota[class_id]))
+            kept = (*kept, quota_kept(world, queue, query, self._kept_quota[class_id], of=shape_id))
         known = world.memory.classes.get(class_id)
         if known is None or known.shape is not shape or known.exceeded != exceeded:
             merged = self._merge(queue, query, never=never, exceeded=exceeded, shape=shape)
@@ -282,16 +280,6 @@ class Explainer:
             found.extend(blocker for blocker in shape if blocker.code not in told)
         return _ranked(found)
 
-    def _left_of(self, class_id: ClassId, stopped: Stopped) -> Stopped | None:
-        """Behind members of the class that have started; None if there is enough for one more."""
-        left = stopped.left - sum(
-            each.usage.get(stopped.resource, 0)
-            for each in self._fitter.admissions[stopped.seen :]
-            if each.queue_id == class_id[0] and each.shape_id == whole_id(class_id[1])
-        )
-        is_short = left < self._fitter.query(class_id[1]).most[stopped.resource]
-        return stopped._replace(left=max(0, left)) if is_short else None
-
     def _is_kept_from(self, shape_id: int) -> bool:
         """Whether it has a place, which is kept for others."""
         return {blocker.code for blocker in self._shapes[shape_id]} == {Code.HELD_FOR_CLAIM}
@@ -316,10 +304,10 @@ class Explainer:
 
     def _shape_verdict(self, shape_id: int) -> Verdict:
         """Once in a cycle for all queues; empty if the shape has a place. As in the last cycle, if
-        nothing has been taken or freed where it looks."""
+        nothing has been taken or freed where it looks, and claims are the same."""
         memory, query = self._world.memory, self._fitter.query(shape_id)
         stamp = None
-        if not self._world.capacity.is_in_use:
+        if not self._world.capacity.is_in_use and not self._claims.changes:
             stamp = query.grown(), query.shrunk(), self._world.claims_revision
         known = memory.shapes.get(shape_id)
         if known is None or known.stamp != stamp:

@@ -59,23 +59,23 @@ def shapes_beside(
         world.capacity.imagine(taken, is_free=True)
 
 
-def quota_kept(world: World, queue: Queue, query: ShapeQuery, stopped: Stopped) -> Blocker:
-    """For a class that would have places and quota, if others did not need the quota at their date. `have`:
-    what they leave."""
+def quota_kept(world: World, queue: Queue, query: ShapeQuery, stopped: Stopped, *, of: int) -> Blocker:
+    """For a class, or a unit that grows (`of` which), that would have quota, if others did not need it at
+    their date. `have`: what they leave."""
     claim, resource = stopped.claim, stopped.resource
     return held_for(
         world,
         [claim],
         need=query.most[resource],
-        have_key=_left_key(queue.id, stopped),
+        have_key=_left_key(queue.id, stopped, of),
         scope={**quota_scope(queue, resource), "of": "quota"},
     )
 
 
-def kept_numbers(queue_id: int, stopped: Stopped) -> dict[str, int]:
-    """The shared number that this names."""
-    return {_left_key(queue_id, stopped): stopped.left}
+def kept_numbers(queue_id: int, stopped: Stopped, *, of: int) -> dict[str, int]:
+    """The number that this names: which claims are counted beside this one is not the same for all."""
+    return {_left_key(queue_id, stopped, of): stopped.left}
 
 
-def _left_key(queue_id: int, stopped: Stopped) -> str:
-    return f"left:{queue_id}:{stopped.resource}:{stopped.claim.unit_id}"
+def _left_key(queue_id: int, stopped: Stopped, of: int) -> str:
+    return f"left:{queue_id}:{of}:{stopped.resource}:{stopped.claim.unit_id}"
