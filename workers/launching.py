@@ -15,6 +15,7 @@ from service.domain.lifecycle.launches import (
     judge_launch_conflict,
     judge_launch_refusal,
 )
+from service.domain.shape import Scheduling
 from service.operations.dispatch import Claimed, Faults
 from service.operations.secret_box import SecretBox
 from service.settings import Settings
@@ -123,9 +124,11 @@ def launches_of(
 ) -> list[MemberLaunch]:
     """Every member of a generation, or those that join one that runs, with its rank. `hidden`: secret
     variables by position of the role."""
-    attempt = claimed.attempt
+    attempt, spec = claimed.attempt, claimed.spec.spec
     places = sorted(attempt.present, key=lambda place: place.member)
     coming = set(attempt.adding) if grows(attempt) else {place.member for place in places}
+    # Each is a unit by itself, and yet has to know which part of the group's work is its own.
+    is_alone = spec.scheduling is Scheduling.INDEPENDENT
     seen_on: dict[int, int] = {}
     launches = []
     for rank, place in enumerate(places):
@@ -133,7 +136,7 @@ def launches_of(
         seen_on[place.node_id] = local_rank + 1
         if place.member not in coming:
             continue
-        role = claimed.spec.spec.roles[place.role]
+        role = spec.roles[place.role]
         launches.append(
             MemberLaunch(
                 key=member_key(attempt, place),
@@ -148,8 +151,8 @@ def launches_of(
                 image=role.image,
                 env=role.env,
                 secrets=hidden[place.role] if hidden else {},
-                rank=rank,
-                world_size=len(places),
+                rank=place.member if is_alone else rank,
+                world_size=spec.member_count if is_alone else len(places),
                 local_rank=local_rank,
                 claimed_at=claimed.claimed_at,
                 revision=attempt.revision,

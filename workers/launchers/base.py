@@ -41,7 +41,8 @@ class MemberKey(NamedTuple):
 class MemberLaunch:
     """One member to start. `revision`: that of the attempt's places which gave it its own; a member that
     was closed is started again only under a higher one. `devices` are GPU indexes on `node`; `rank` counts
-    from 0 within the unit, `local_rank` among its members on the same node. Members of one generation of
+    from 0 within a gang's unit, `world_size` are its members; of an independent group both count all members
+    of the group. `local_rank` counts those of the unit on the same node. Members of one generation of
     a gang are launched in one call, besides those that a ResizingLauncher starts later. `claimed_at`: a
     claim older than an hour is refused (X6)."""
 

@@ -23,6 +23,15 @@ def test_a_gang_is_launched_whole_and_runs(site: Site) -> None:
     assert "TOKEN" not in sent[0].env
 
 
+def test_members_of_an_independent_group_are_told_which_of_all_they_are(site: Site) -> None:
+    unit = site.admit("g1", [("n1", (2,))], index=7)
+
+    site.pass_at(1)
+
+    (sent,) = site.sent(unit)
+    assert (sent.rank, sent.world_size, sent.local_rank) == (7, 10, 0)
+
+
 def test_members_that_end_well_one_by_one_end_the_unit_once(site: Site) -> None:
     unit = site.admit("g1", [("n1", (0,)), ("n1", (1,))], secrets={"TOKEN": "hush"})
     site.pass_at(1)
