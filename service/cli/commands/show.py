@@ -151,7 +151,7 @@ def _elastic(group: Group) -> str:
         return ""
     how = {
         "at_start": "its size is chosen at its start",
-        "while_running": "it grows and shrinks while it runs",
+        "while_running": "it grows and shrinks while it runs, where its launcher can",
     }
     has = f"{group.present_members}/{group.wanted_members} members held" if group.places else ""
     least = f"at least {sum(role.min_count for role in group.roles)}"
