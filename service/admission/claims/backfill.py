@@ -68,6 +68,9 @@ class Backfill:
         """Whether rows that find no place beside what is kept may use some of it."""
         return any(self._claims.taken.values())
 
+    def wanted_among(self, queue_ids: Collection[int]) -> set[int]:
+        return {*queue_ids} if any(self._claims.taken.values()) else set()
+
     @property
     def changes(self) -> int:
         return self._claims.changes + len(self._misses)

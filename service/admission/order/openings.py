@@ -35,6 +35,20 @@ class Openings:
             return False
         return cohort is None or not cohort.closed.issuperset(self._shapes_in[queue_id])
 
+    def open_among(self, queue_ids: Iterable[int]) -> list[int]:
+        """Queues but for those whose cohort has no quota for anything that waits."""
+        is_closed: dict[QuotaNode, bool] = {}
+        found: list[int] = []
+        for queue_id in queue_ids:
+            node = self._tree.queues[queue_id].parent
+            if node is not None:
+                if node not in is_closed:
+                    is_closed[node] = self._is_closed(self._of(node))
+                if is_closed[node]:
+                    continue
+            found.append(queue_id)
+        return found
+
     def has_room(self, queue_id: int) -> bool:
         """Whether there may be quota, and a place, for anything that waits in the queue."""
         cohort, misses = self._cohort(queue_id), self._fitter.misses

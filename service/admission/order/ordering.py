@@ -66,19 +66,20 @@ class Heads:
             changes_of=self._see_changes,
             query_of=lambda runner: fitter.query(runner.key[5]),
             is_over=openings.is_closed,
-            may_offer=lambda queue_id: self._may_have_heads(world.configuration.queues[queue_id]),
+            offering=self._offering,
             extra=extra or {},
         )
         #: None: nothing more of the queue is considered.
         self._fronts: dict[int, Front | None] = {}
         #: The queue whose turn it was, and that has not been asked again yet.
         self._moved: int | None = None
-        queues = world.configuration.queues
+        queues, heads_in = world.configuration.queues, world.backlog.heads_in
+        offering = self._offering([each for each in heads_in if is_open(queues.get(each))])
         self._tournament.start(
             {
                 queue_id: Guess(heads[0], self._least_needs(queue_id))
-                for queue_id, heads in world.backlog.heads_in.items()
-                if is_open(queues.get(queue_id)) and self._may_have_heads(queues[queue_id])
+                for queue_id, heads in heads_in.items()
+                if queue_id in offering
             }
         )
 
@@ -117,6 +118,18 @@ class Heads:
     def close(self, queue_id: int) -> None:
         """Nothing more of this queue is considered."""
         self._fronts[queue_id] = None
+
+    def _offering(self, queue_ids: Collection[int]) -> set[int]:
+        """Those of these queues that may have heads."""
+        queues = self._world.configuration.queues
+        found = {each for each in queue_ids if queues[each].order is Order.STRICT}
+        found.update(each for each in self._openings.open_among(queue_ids) if self._openings.has_room(each))
+        if self._onlooker is not None:
+            others = [each for each in queue_ids if each not in found and each not in self._unwanted]
+            wanted = self._onlooker.wanted_among(others)
+            self._unwanted.update(each for each in others if each not in wanted)
+            found |= wanted
+        return found
 
     def _may_have_heads(self, queue: Queue) -> bool:
         """Most queues have nobody for whom there is anything, and are not looked at any closer."""

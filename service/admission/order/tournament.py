@@ -11,7 +11,7 @@ best row would that it could have: whoever stands first and is what it seemed to
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import NamedTuple, Protocol
 
 from service.admission.nodes.query import ShapeQuery
@@ -107,7 +107,7 @@ class Tournament:
     """`next_of` gives the next row of a queue; within a cycle a later one is never better. `is_next` says
     that the one which it gave is it still, if nothing has changed but what is held in the tree. `changes_of`
     counts what may change it besides that. `query_of` says what a row asks. `is_over` says of a cohort that
-    there is nothing left for its queues, or hardly any: which those are, says `may_offer`."""
+    there is nothing left for its queues, or hardly any: `offering` says who is none of those."""
 
     def __init__(
         self,
@@ -118,7 +118,7 @@ class Tournament:
         changes_of: Callable[[], int],
         query_of: Callable[[Runner], ShapeQuery],
         is_over: Callable[[QuotaNode], bool],
-        may_offer: Callable[[int], bool],
+        offering: Callable[[Collection[int]], set[int]],
         extra: Extra,
     ) -> None:
         self._tree = tree
@@ -127,7 +127,7 @@ class Tournament:
         self._changes_of = changes_of
         self._query_of = query_of
         self._is_over = is_over
-        self._may_offer = may_offer
+        self._offering = offering
         self._root = _Seat(None, None)
         self._seats: dict[QuotaNode, _Seat] = {}
         #: How much had changed when somebody was asked last.
@@ -270,10 +270,13 @@ class Tournament:
         if seat.node is None or seat.is_swept or not self._is_over(seat.node):
             return False
         seat.is_swept = True
-        over = {key for key, node in seat.unasked.items() if not self._may_offer(node.id)}
-        seat.unasked = {key: node for key, node in seat.unasked.items() if key not in over}
-        seat.order = [rank for rank in seat.order if rank[2] not in over]
-        return bool(over)
+        unasked = seat.unasked
+        offering = self._offering([node.id for node in unasked.values()])
+        if len(offering) == len(unasked):
+            return False
+        seat.unasked = {key: node for key, node in unasked.items() if node.id in offering}
+        seat.order = [rank for rank in seat.order if rank[2] in seat.unasked or rank[2] not in unasked]
+        return True
 
     def _look_below(self, cohort: _Seat) -> Rank | None:
         """The rank of a cohort with the next row of the queue that is first in it."""

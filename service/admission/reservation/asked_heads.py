@@ -3,6 +3,8 @@ or others may give way."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from service.admission.nodes.query import NO_MODEL
 from service.admission.order.openings import Openings
 from service.admission.reservation.books import Books
@@ -26,6 +28,9 @@ class Onlookers:
             if each.wants_any_of(queue_id):
                 return True
         return False
+
+    def wanted_among(self, queue_ids: Collection[int]) -> set[int]:
+        return set[int]().union(*(each.wanted_among(queue_ids) for each in self._those))
 
     def wants(self, class_id: ClassId) -> bool:
         return any(each.wants(class_id) for each in self._those)
@@ -72,6 +77,14 @@ class AskedHeads:
             or self._may_overtake_any(queue_id)
             or self._giving_way.may_be_for_any_of(queue_id)
         )
+
+    def wanted_among(self, queue_ids: Collection[int]) -> set[int]:
+        """The same for many queues at once: of most of them nobody gets a date."""
+        wanted = self._giving_way.may_be_among(queue_ids)
+        wanted.update(each for each in self._openings.open_among(queue_ids) if self._may_date_any_of(each))
+        if self._claims.by_unit:
+            wanted.update(each for each in queue_ids if self._may_overtake_any(each))
+        return wanted
 
     def wants(self, class_id: ClassId) -> bool:
         row = self._first_row(class_id)

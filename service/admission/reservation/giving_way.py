@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 
 from service.admission.claims.book import ClaimBook
@@ -44,6 +44,10 @@ class GivingWay:
 
     def may_be_for_any_of(self, queue_id: int) -> bool:
         return self._preemptor.wants_any_of(queue_id)
+
+    def may_be_among(self, queue_ids: Collection[int]) -> set[int]:
+        """The same for many queues at once."""
+        return {each for each in queue_ids if self._preemptor.wants_any_of(each)}
 
     def may_be_for(self, row: PendingUnit) -> bool:
         """Whether others might give way to the row."""

@@ -5,7 +5,7 @@ Classes that are known not to fit are passed over, unless somebody asks for them
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from heapq import heappop, heappush
 from typing import NamedTuple, Protocol
 
@@ -32,6 +32,9 @@ class Onlooker(Protocol):
     def changes(self) -> int: ...
 
     def wants_any_of(self, queue_id: int) -> bool: ...
+
+    def wanted_among(self, queue_ids: Collection[int]) -> set[int]:
+        """The queues of which it wants any: the same for many at once."""
 
     def wants(self, class_id: ClassId) -> bool: ...
 
