@@ -113,6 +113,7 @@ def _plan(world: World, now: datetime, *, policy: Policy, without: Collection[in
     _fit_in_order(
         world, heads, fitter=fitter, backfill=backfill, reserver=reserver, kept=kept, outcome=outcome
     )
+    heads.end()
     # 5. Grow: running groups get what nobody who waits could use.
     promised = Promised(world, quota, claims)
     grower = Grower(world, now, policy=policy, fitter=fitter, quota=quota, promised=promised, kept=kept)

@@ -119,6 +119,12 @@ class Heads:
         """Nothing more of this queue is considered."""
         self._fronts[queue_id] = None
 
+    def end(self) -> None:
+        """Nothing more is considered of any queue."""
+        self._tournament.end()
+        self._fronts.clear()
+        del self._tournament
+
     def _offering(self, queue_ids: Collection[int]) -> set[int]:
         """Those of these queues that may have heads."""
         queues = self._world.configuration.queues

@@ -176,6 +176,13 @@ class Tournament:
         above.unasked[guess[2]] = node
         self._doubt(node.root)
 
+    def end(self) -> None:
+        """Nobody's turn comes any more. Seats let go of each other, and so are gone when the last one is: the
+        collector does not have to find them, among all that a World keeps."""
+        self._found.clear()
+        for seat in self._seats.values():
+            seat.parent = seat.first = None
+
     def _note_changes(self) -> None:
         changes = self._changes_of()
         if changes != self._changes:
