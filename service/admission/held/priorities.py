@@ -18,18 +18,27 @@ class Priorities:
 
     def __init__(self) -> None:
         self._in: dict[int, Counter[int]] = {}
+        self._lowest: dict[int, int] = {}
 
     def lowest_in(self, queue_id: int) -> float:
         """The lowest of what runs in the queue and may be preempted; infinite for nothing."""
-        return min(self._in.get(queue_id, ()), default=inf)
+        return self._lowest.get(queue_id, inf)
 
     def add(self, unit: RunningUnit) -> None:
         if may_go(unit):
-            self._in.setdefault(unit.queue_id, Counter())[unit.priority] += 1
+            counts = self._in.setdefault(unit.queue_id, Counter())
+            counts[unit.priority] += 1
+            if len(counts) == 1 or unit.priority < self._lowest[unit.queue_id]:
+                self._lowest[unit.queue_id] = unit.priority
 
     def remove(self, unit: RunningUnit) -> None:
         if may_go(unit):
             counts = self._in[unit.queue_id]
             counts[unit.priority] -= 1
-            if not counts[unit.priority]:
-                del counts[unit.priority]
+            if counts[unit.priority]:
+                return
+            del counts[unit.priority]
+            if counts:
+                self._lowest[unit.queue_id] = min(counts)
+            else:
+                del self._lowest[unit.queue_id]

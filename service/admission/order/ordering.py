@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from datetime import datetime
 from typing import NamedTuple
 
 from service.admission.fit import Fitter
 from service.admission.order.openings import Openings
-from service.admission.order.tournament import Extra, Guess, Tournament, must_borrow
+from service.admission.order.tournament import Extra, Tournament, must_borrow
 from service.admission.resident import World
 from service.admission.waiting.backlog import ClassId
 from service.admission.waiting.eligibility import is_eligible, is_open
-from service.admission.waiting.front import Candidate, ClassFront, Front, LineFront, Onlooker
+from service.admission.waiting.front import Candidate, ClassFront, Front, Guess, LineFront, Onlooker
 from service.admission.waiting.line import Key
 from service.admission.world import PendingUnit, Queue
 from service.domain.queue import Order
@@ -77,10 +77,11 @@ class Heads:
         offering = self._offering([each for each in heads_in if is_open(queues.get(each))])
         self._tournament.start(
             {
-                queue_id: Guess(heads[0], self._least_needs(queue_id))
+                queue_id: self._guess(queue_id, heads[0])
                 for queue_id, heads in heads_in.items()
                 if queue_id in offering
-            }
+            },
+            known=world.memory.ranks,
         )
 
     def pop(self) -> Head | None:
@@ -148,16 +149,20 @@ class Heads:
             return False
         return True
 
-    def _least_needs(self, queue_id: int) -> Mapping[str, int]:
-        """What everybody needs who waits in the queue."""
-        revision = self._backlog.class_revisions[queue_id]
-        known = self._world.memory.least_needs.get(queue_id)
-        if known is None or known[0] != revision:
+    def _guess(self, queue_id: int, key: Key) -> Guess:
+        """With the key of its first row, and what everybody needs who waits in the queue."""
+        revision, known = self._backlog.class_revisions[queue_id], self._world.memory.guesses.get(queue_id)
+        if known is not None and known[0] == revision:
+            if known[1].key is key:
+                return known[1]
+            needs = known[1].needs
+        else:
             mosts = [self._fitter.query(shape_id).most for shape_id in self._backlog.shapes_in[queue_id]]
-            needs = {name: min(most.get(name, 0) for most in mosts) for name in mosts[0]}
-            needs = {name: need for name, need in needs.items() if need}
-            known = self._world.memory.least_needs[queue_id] = revision, needs
-        return known[1]
+            least = {name: min(most.get(name, 0) for most in mosts) for name in mosts[0]}
+            needs = {name: need for name, need in least.items() if need}
+        guess = Guess(key, needs)
+        self._world.memory.guesses[queue_id] = revision, guess
+        return guess
 
     def _next(self, queue_id: int) -> Candidate | None:
         """The queue's next row, as far as is known now."""

@@ -12,13 +12,14 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from service.admission.nodes.query import ShapeQuery
 from service.admission.quota.book import exceeded_models
 from service.admission.quota.nodes import QuotaNode
 from service.admission.quota.shares import share_of
 from service.admission.quota.tree import QuotaTree
+from service.admission.waiting.front import Guess
 from service.admission.waiting.line import Key
 
 #: What counts besides what is held now, by queue and resource: decayed usage.
@@ -36,14 +37,6 @@ class Runner(Protocol):
 
     @property
     def may_borrow(self) -> bool: ...
-
-
-class Guess(NamedTuple):
-    """What is known of a queue's next row before it is asked for: it is not before `key`, and needs at least
-    so much of each resource."""
-
-    key: Key
-    needs: Mapping[str, int]
 
 
 #: Whether it must borrow, its share, and the key of its row, which is unique: the lowest is first. A plain
@@ -141,14 +134,14 @@ class Tournament:
             for each in node.path() if node is not None else ():
                 self._add_extra(self._seat(each), amounts)
 
-    def start(self, guesses: Mapping[int, Guess]) -> None:
-        """These queues may have a row to offer."""
+    def start(self, guesses: Mapping[int, Guess], known: dict[int, tuple[int, Guess, Rank]]) -> None:
+        """These queues may have a row to offer. `known`: a memo of the lowest rank of a queue by a guess,
+        with the revision of what it holds."""
         self._guesses = guesses
         for queue_id, guess in guesses.items():
             node = self._tree.queues[queue_id]
-            above, seat = self._above(node), self._seats.get(node)
-            share = self._tree.share_of(node) if seat is None else self._share(seat)
-            above.order.append((_borrows_at_least(node, guess.needs), share, guess.key))
+            above = self._above(node)
+            above.order.append(self._lowest_rank(node, guess, known))
             above.unasked[guess.key] = node
         # Who is below comes behind who is above.
         for seat in reversed(self._seats.values()):
@@ -157,6 +150,16 @@ class Tournament:
                 seat.least = min(rank[2] for rank in seat.order)
                 _append(seat, (False, self._share(seat), seat.least))
         self._root.order.sort()
+
+    def _lowest_rank(self, node: QuotaNode, guess: Guess, ranks: dict[int, tuple[int, Guess, Rank]]) -> Rank:
+        seat = self._seats.get(node)
+        if seat is not None:
+            return _borrows_at_least(node, guess.needs), self._share(seat), guess.key
+        known = ranks.get(node.id)
+        if known is None or known[0] != node.revision or known[1] is not guess:
+            rank = _borrows_at_least(node, guess.needs), self._tree.share_of(node), guess.key
+            known = ranks[node.id] = node.revision, guess, rank
+        return known[2]
 
     def first(self) -> int | None:
         """The queue whose turn it is."""

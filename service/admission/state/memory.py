@@ -16,6 +16,8 @@ from service.admission.quota.book import Exceeded
 from service.admission.quota.gates import Gate, Gates
 from service.admission.quota.tree_changes import TreeChanges
 from service.admission.waiting.backlog import ClassId
+from service.admission.waiting.front import Guess
+from service.admission.waiting.line import Key
 
 Verdict = tuple[Blocker, ...]
 Numbers = Mapping[str, int]
@@ -120,8 +122,10 @@ class Memory:
         self.settled: dict[int, SettledMemo] = {}
         #: Which flavors the classes of a queue could take, and how often these had changed then.
         self.flavors: dict[int, tuple[int, frozenset[str]]] = {}
-        #: What everybody needs who waits in a queue, with its revision of classes.
-        self.least_needs: dict[int, tuple[int, Mapping[str, int]]] = {}
+        #: The first row of a queue and what everybody needs who waits in it, with its revision of classes;
+        #: and the lowest rank that follows, with the revision of what the queue holds.
+        self.guesses: dict[int, tuple[int, Guess]] = {}
+        self.ranks: dict[int, tuple[int, Guess, tuple[bool, float, Key]]] = {}
         #: Classes of which no claim can be dated, and on what that rests.
         self.undated: dict[ClassId, tuple[int, int]] = {}
         #: Searches for guards that found nothing, and how often claims had changed then.
@@ -159,11 +163,14 @@ class Memory:
             self.halted,
             self.settled,
             self.flavors,
-            self.least_needs,
+            self.guesses,
         )
         for queue_id in changes.queues:
             for known in by_queue:
                 known.pop(queue_id, None)
+        for queue_id in changes.near:
+            # Shares are of what all of a cohort has.
+            self.ranks.pop(queue_id, None)
         by_class: tuple[tuple[dict[ClassId, Any], frozenset[int]], ...] = (
             (self.classes, changes.queues),
             (self.never, changes.queues),

@@ -5,7 +5,7 @@ Classes that are known not to fit are passed over, unless somebody asks for them
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from heapq import heappop, heappush
 from typing import NamedTuple, Protocol
 
@@ -21,6 +21,14 @@ class Candidate(NamedTuple):
     class_id: ClassId
     position: int
     may_borrow: bool = False
+
+
+class Guess(NamedTuple):
+    """What is known of a queue's next row before it is asked for: it is not before `key`, and needs at least
+    so much of each resource."""
+
+    key: Key
+    needs: Mapping[str, int]
 
 
 class Onlooker(Protocol):
