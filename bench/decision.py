@@ -44,7 +44,7 @@ class Size:
     nodes: int = 334
     pending: int = 40_000
     #: Rows that end, and that are submitted, before a cycle.
-    steps: tuple[int, ...] = (0, 10, 100, 1000)
+    steps: tuple[int, ...] = (0, 10, 100, 200, 1000)
     cycles: int = 9
 
 
