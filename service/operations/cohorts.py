@@ -75,7 +75,8 @@ def delete_cohort(engine: Engine, name: str, *, actor: str, now: datetime) -> No
         members += [f"queue {queue.name}" for queue in list_queues(conn) if queue.settings.cohort == name]
         if members:
             more = f" and {len(members) - 5} more" if len(members) > 5 else ""
-            raise Conflict(f"In cohort {name} there are still {', '.join(members[:5])}{more}.")
+            verb = "are" if len(members) > 1 else "is"
+            raise Conflict(f"In cohort {name} there {verb} still {', '.join(members[:5])}{more}.")
         store.delete_cohorts(conn, [found[name].id])
         add_events(conn, [cohort_event(name, "deleted", actor=actor, now=now)])
 

@@ -103,7 +103,7 @@ def test_a_cohort_with_members_is_not_deleted(site: Client) -> None:
     for name, member in (("org", "cohort lab"), ("lab", "queue research")):
         refused = site.delete(f"/v1/cohorts/{name}")
         assert refused.status_code == 409
-        assert member in refused.json()["detail"]
+        assert refused.json()["detail"] == f"In cohort {name} there is still {member}."
     assert site.delete("/v1/queues/research").status_code == 202
     assert site.delete("/v1/cohorts/lab").status_code == 202
     assert site.delete("/v1/cohorts/org").status_code == 202
