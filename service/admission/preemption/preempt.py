@@ -164,6 +164,7 @@ class Preemptor:
         """As if all that leaves were gone."""
         world = self._world
         leaving = [unit for unit, _ in self._leaving]
+        self._chooser.note_looks(len(leaving))
         frees = [taken for unit in leaving for taken in taken_by(unit.places, world.shapes[unit.shape_id])]
         world.capacity.imagine(frees, is_free=True)
         for unit in leaving:

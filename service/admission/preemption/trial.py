@@ -61,7 +61,7 @@ class Trial:
     ) -> None:
         self._capacity = capacity
         self.tree = tree
-        self._query = query
+        self.query = query
         self.claimant = claimant
         self.tests_left = tests
         self.most_exact = most_exact
@@ -93,13 +93,13 @@ class Trial:
 
     def place(self) -> tuple[Share, ...] | None:
         """Where the claimant would sit, as things are in the trial."""
-        if not self._is_within_quota() or not self._query.has_sums():
+        if not self._is_within_quota() or not self.query.has_sums():
             return None
         self.tests_left -= 1
         avoided = self.claimant.row.avoided_nodes
-        if self._query.shape.is_gang:
-            return place_gang(self._capacity, self._query, caps=self._caps, avoided=avoided)
-        shares = place_members(self._capacity, self._query, caps=self._caps, want=1, avoided=avoided)
+        if self.query.shape.is_gang:
+            return place_gang(self._capacity, self.query, caps=self._caps, avoided=avoided)
+        shares = place_members(self._capacity, self.query, caps=self._caps, want=1, avoided=avoided)
         return shares or None
 
     def right_to(self, candidate: Candidate) -> Entitlement | None:
@@ -117,7 +117,7 @@ class Trial:
     def missing(self) -> Mapping[str, int]:
         """How much has still to be given at least: of GPUs that the claimant could use, in sum, and of
         resources of which its quota has too little left."""
-        gpus = max((check.need.gpus - check.field.gpus() for check in self._query.checks), default=0)
+        gpus = max((check.need.gpus - check.field.gpus() for check in self.query.checks), default=0)
         quota = {resource: room.missing() for resource, room in self._short.items()}
         return {name: amount for name, amount in ((GPUS, gpus), *quota.items()) if amount > 0}
 

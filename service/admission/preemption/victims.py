@@ -9,6 +9,7 @@ from functools import partial
 
 from service.admission.preemption.cheapest import Found, Veto, find_cheapest
 from service.admission.preemption.giving_back import give_back, take_in_order
+from service.admission.preemption.seat_prices import Priced, priced
 from service.admission.preemption.trial import Candidate, Trial
 from service.admission.quota.entitlement import Rights
 from service.domain.preemption import Entitlement
@@ -17,6 +18,8 @@ _Key = Callable[[Candidate], tuple[object, ...]]
 
 #: So many nodes are tried as the first to be cleared.
 _FIRST_NODES = 2
+#: In so many domains those are tried who make seats enough at the least price.
+_FIRST_DOMAINS = 2
 #: So often places are sought at most to find something cheaper than what is known.
 _TESTS_TO_IMPROVE = 200
 
@@ -68,18 +71,29 @@ def _with_rights(rights: Rights, candidates: Sequence[Candidate]) -> Iterator[tu
 
 
 def _of_many(trial: Trial, candidates: Sequence[Candidate], veto: Veto) -> Found | None:
-    """The best of what some orders lead to; if none leads to anything, what a search of all finds."""
+    """The best of what the prices of seats and some orders lead to; if nothing leads to anything, what a
+    search of all finds."""
+    prices = priced(trial.query, candidates)
+    least = min((price.least for price in prices), default=0.0)
     best: Found | None = None
-    for key in _orders(candidates):
-        taken = take_in_order(trial, sorted(candidates, key=key))
+    for taken in _taken(trial, candidates, prices):
         found = give_back(trial, taken, veto) if taken else None
         if found is not None and (best is None or found.cost < best.cost):
             best = found
-        if trial.tests_left <= 0:
+        if trial.tests_left <= 0 or (best is not None and best.cost <= least):
             break
     if best is None:
         return find_cheapest(trial, candidates, veto)
-    return _improved(trial, candidates, veto, best)
+    return best if best.cost <= least else _improved(trial, candidates, veto, best)
+
+
+def _taken(
+    trial: Trial, candidates: Sequence[Candidate], prices: Sequence[Priced]
+) -> Iterator[Sequence[Candidate]]:
+    for price in prices[:_FIRST_DOMAINS]:
+        yield take_in_order(trial, price.those)
+    for key in _orders(candidates):
+        yield take_in_order(trial, sorted(candidates, key=key))
 
 
 def _improved(trial: Trial, candidates: Sequence[Candidate], veto: Veto, best: Found) -> Found:
