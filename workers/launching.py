@@ -15,7 +15,6 @@ from service.domain.lifecycle.launches import (
     judge_launch_conflict,
     judge_launch_refusal,
 )
-from service.domain.shape import Scheduling
 from service.operations.dispatch import Claimed, Faults
 from service.operations.secret_box import SecretBox
 from service.settings import Settings
@@ -127,8 +126,6 @@ def launches_of(
     attempt, spec = claimed.attempt, claimed.spec.spec
     places = sorted(attempt.present, key=lambda place: place.member)
     coming = set(attempt.adding) if grows(attempt) else {place.member for place in places}
-    # Each is a unit by itself, and yet has to know which part of the group's work is its own.
-    is_alone = spec.scheduling is Scheduling.INDEPENDENT
     seen_on: dict[int, int] = {}
     launches = []
     for rank, place in enumerate(places):
@@ -151,9 +148,10 @@ def launches_of(
                 image=role.image,
                 env=role.env,
                 secrets=hidden[place.role] if hidden else {},
-                rank=place.member if is_alone else rank,
-                world_size=spec.member_count if is_alone else len(places),
+                rank=rank,
+                world_size=len(places),
                 local_rank=local_rank,
+                member_count=spec.member_count,
                 claimed_at=claimed.claimed_at,
                 revision=attempt.revision,
             )

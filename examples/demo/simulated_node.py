@@ -62,6 +62,7 @@ class SimulatedNode:
                     rank=process.rank,
                     world_size=RANKS,
                     local_rank=process.rank,
+                    member_count=RANKS,
                     claimed_at=self._clock.now(),
                 )
             ]

@@ -141,6 +141,7 @@ def member(
         rank=member,
         world_size=world_size,
         local_rank=member,
+        member_count=world_size,
         claimed_at=SystemClock().now() - timedelta(seconds=claim_age_seconds),
     )
 

@@ -80,6 +80,7 @@ def member(
         rank=number,
         world_size=1,
         local_rank=0,
+        member_count=1,
         claimed_at=at,
     )
 

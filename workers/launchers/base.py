@@ -41,10 +41,10 @@ class MemberKey(NamedTuple):
 class MemberLaunch:
     """One member to start. `revision`: that of the attempt's places which gave it its own; a member that
     was closed is started again only under a higher one. `devices` are GPU indexes on `node`; `rank` counts
-    from 0 within a gang's unit, `world_size` are its members; of an independent group both count all members
-    of the group. `local_rank` counts those of the unit on the same node. Members of one generation of
-    a gang are launched in one call, besides those that a ResizingLauncher starts later. `claimed_at`: a
-    claim older than an hour is refused (X6)."""
+    from 0 within the unit, `local_rank` among its members on the same node; `member_count` are all members
+    that the group asks for, of which the key names one. Members of one generation of a gang are launched in
+    one call, besides those that a ResizingLauncher starts later. `claimed_at`: a claim older than an hour is
+    refused (X6)."""
 
     key: MemberKey
     group_name: str
@@ -61,6 +61,7 @@ class MemberLaunch:
     rank: int
     world_size: int
     local_rank: int
+    member_count: int
     claimed_at: datetime
     revision: int = 1
 

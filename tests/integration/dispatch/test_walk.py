@@ -29,7 +29,9 @@ def test_members_of_an_independent_group_are_told_which_of_all_they_are(site: Si
     site.pass_at(1)
 
     (sent,) = site.sent(unit)
-    assert (sent.rank, sent.world_size, sent.local_rank) == (7, 10, 0)
+    assert (sent.key.member, sent.member_count) == (7, 10)
+    # To a library that looks for others it is alone.
+    assert (sent.rank, sent.world_size, sent.local_rank) == (0, 1, 0)
 
 
 def test_members_that_end_well_one_by_one_end_the_unit_once(site: Site) -> None:

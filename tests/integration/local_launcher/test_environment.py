@@ -37,7 +37,8 @@ def test_a_gang_is_told_who_it_is(bench: Bench) -> None:
     told = [environment_of(bench, launch.key) for launch in launches]
     for number, each in enumerate(told):
         assert each["RANK"] == each["LOCAL_RANK"] == str(number)
-        assert each["WORLD_SIZE"] == "3"
+        assert each["MUSTER_INDEX"] == str(number)
+        assert each["WORLD_SIZE"] == each["MUSTER_COUNT"] == "3"
         assert each["CUDA_VISIBLE_DEVICES"] == f"{number},{7 - number}"
         assert each["CUDA_DEVICE_ORDER"] == "PCI_BUS_ID"
         assert each["MUSTER_MEMBER"] == f"{(3 << 20) + 5}/2/1/{number}"
@@ -61,6 +62,8 @@ def test_only_what_is_needed_is_passed_on(bench: Bench) -> None:
         "MUSTER_OWNER",
         "MUSTER_GROUP",
         "MUSTER_ROLE",
+        "MUSTER_INDEX",
+        "MUSTER_COUNT",
         "RANK",
         "WORLD_SIZE",
         "LOCAL_RANK",

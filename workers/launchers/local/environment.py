@@ -29,6 +29,9 @@ def build_environment(
         OWNER: owner,
         "MUSTER_GROUP": member.group_name,
         "MUSTER_ROLE": member.role,
+        # Which of the group it is, also where it is a world of its own.
+        "MUSTER_INDEX": str(member.key.member),
+        "MUSTER_COUNT": str(member.member_count),
         "RANK": str(member.rank),
         "WORLD_SIZE": str(member.world_size),
         "LOCAL_RANK": str(member.local_rank),
