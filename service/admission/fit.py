@@ -93,7 +93,7 @@ class Fitter:
         if self.keeper is not None:
             self._kept_quota = self.keeper.keep(row, wanted)
         if not is_hopeless and not self._is_too_much(row, query):
-            caps = self._caps(row, query, is_within=is_within or self._may_not_borrow(row))
+            caps = self._caps(row, query, is_within=is_within or self.may_not_borrow(row))
             if query.shape.is_gang:
                 placed = self._fit_gang(row, query, caps)
             else:
@@ -110,12 +110,12 @@ class Fitter:
             return None
         if is_kept and self.keeper is not None:
             self._kept_quota = self.keeper.rooms(row)
-        caps = self._caps(row, query, is_within=self._may_not_borrow(row))
+        caps = self._caps(row, query, is_within=self.may_not_borrow(row))
         is_too_much = bool(self._kept_quota) and self._is_too_much(row, query)
         self._kept_quota = {}
         return None if is_too_much or exceeded_models(query, caps) else caps
 
-    def _may_not_borrow(self, row: PendingUnit) -> bool:
+    def may_not_borrow(self, row: PendingUnit) -> bool:
         """What nobody could take back may not be borrowed."""
         return not row.is_preemptible and self.may_borrow(row.queue_id)
 

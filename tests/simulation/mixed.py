@@ -49,6 +49,26 @@ def site(seed: int, count: int = 80) -> Site:
     return Site(config, policy, tuple(jobs), tuple(holds))
 
 
+def strict(made: Site) -> Site:
+    """The same where every queue stops at its blocked head."""
+    config = made.configuration
+    queues = {queue_id: replace(each, order=Order.STRICT) for queue_id, each in config.queues.items()}
+    return replace(made, configuration=replace(config, queues=queues))
+
+
+def endless(made: Site) -> Site:
+    """The same where nobody has a time limit."""
+    jobs = (
+        replace(
+            job,
+            row=replace(job.row, time_limit_seconds=None, grace_seconds=0),
+            runtime_seconds=job.runtime_seconds or 3000.0,
+        )
+        for job in made.jobs
+    )
+    return replace(made, jobs=tuple(jobs))
+
+
 def troubled(made: Site, seed: int) -> Site:
     """The same with starts that fail, groups that wait for others, nodes that are lost and come back, devices
     that are unwell for a while, and queues that are stopped or drained. All is well again at the end."""

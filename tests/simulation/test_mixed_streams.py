@@ -17,7 +17,7 @@ from service.domain.claim import ClaimCause
 from service.domain.reasons import Code
 from simulation.run import Moment
 from tests.builders import NOW
-from tests.simulation.mixed import HORIZON, Site, moments_of, simulation_of, site, troubled
+from tests.simulation.mixed import HORIZON, Site, endless, moments_of, simulation_of, site, strict, troubled
 from tests.simulation.rules import check_held
 from tests.simulation.truth import Truth
 from tests.unit.admission.quota_reference import Reference
@@ -29,7 +29,21 @@ SEEDS = (*range(9), 31, 33)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_rules_hold_at_every_moment(seed: int) -> None:
     """In two of three also where nodes are lost and come back, starts fail, and queues are drained."""
-    made = site(seed) if seed % 3 == 0 else troubled(site(seed), seed)
+    _check_every_moment(site(seed) if seed % 3 == 0 else troubled(site(seed), seed))
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        pytest.param(troubled(endless(site(19)), 19), id="nobody has a time limit"),
+        pytest.param(troubled(strict(site(1)), 1), id="every queue is strict"),
+    ],
+)
+def test_the_rules_hold_where_all_are_alike(made: Site) -> None:
+    _check_every_moment(made)
+
+
+def _check_every_moment(made: Site) -> None:
     simulation = simulation_of(made)
     evicted: Counter[int] = Counter()
     told: Counter[Code] = Counter()

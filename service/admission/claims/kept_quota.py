@@ -53,6 +53,8 @@ class KeptQuota:
         self._in_tree: dict[QuotaNode, tuple[Claim, ...]] = {}
         self._before_kinds: dict[tuple[int, Kind], tuple[Claim, ...]] = {}
         self._claiming: set[ClassId] = set()
+        #: By queue, those for whom others give way and who may use its nominal quota alone.
+        self._bound: dict[int, list[Claim]] = {}
         self._seen: int | None = None
         #: By queue, the classes that are stopped, and on what that rests.
         self._stopped_in: dict[int, tuple[tuple[Gate, int, int, int], frozenset[int]]] = {}
@@ -63,7 +65,7 @@ class KeptQuota:
     def rooms(self, row: PendingUnit, want: int = 1) -> dict[str, int]:
         """How much the row may take of each resource that is kept from it, if it wants so many units."""
         claims = self._claims_before(row)
-        return rooms_of(self._binding(row, want, claims)) if claims else {}
+        return rooms_of(self._binding(row, want, claims)) if claims or self._bound else {}
 
     def keep(self, row: PendingUnit, want: int) -> dict[str, int]:
         """The same for a row that is to start now. Notes whom it stops."""
@@ -106,6 +108,7 @@ class KeptQuota:
         self, row: PendingUnit | RunningUnit, want: int, claims: tuple[Claim, ...]
     ) -> Iterator[Stopped]:
         """Where the row could take more than is left."""
+        yield from self._beside_bound(row, want)
         most, bounds = self._most(row, want), self._quota.bounds(self._quota.root(row.queue_id), claims)
         if all(most.get(resource, 0) <= slack for resource, slack in bounds.slacks.items()):
             return
@@ -115,6 +118,19 @@ class KeptQuota:
                 left = self._quota.left(row.queue_id, bound)
                 if left is not None and left < need:
                     yield Stopped(bound.claim, bound.resource, max(0, left))
+
+    def _beside_bound(self, row: PendingUnit | RunningUnit, want: int) -> Iterator[Stopped]:
+        """Who borrows in a queue takes its nominal quota from a claimant that may use nothing else: others
+        would give way to it in vain, again and again. What it needs itself is charged already."""
+        node = self._world.quota.queues[row.queue_id]
+        for claim in self._bound.get(row.queue_id, ()):
+            if claim.unit_id == row.id:
+                continue
+            most = self._most(row, want)
+            for resource in self._most(self._world.pending[claim.unit_id], 1):
+                left = max(0, node.subtree.get(resource, 0) - node.usage.get(resource, 0))
+                if node.counts(resource) and left < most.get(resource, 0):
+                    yield Stopped(claim, resource, left)
 
     def _is_stopped(self, row: PendingUnit, rooms: Mapping[str, int]) -> bool:
         """Whether not all of it may start. Of a range that may choose among models: whether nothing may."""
@@ -167,6 +183,7 @@ class KeptQuota:
             claimants = (self._world.pending[unit_id] for unit_id in self._claims.by_unit)
             self._claiming = {(row.queue_id, row.shape_id) for row in claimants}
             self._before_kinds.clear()
+            self._bound = self._find_bound()
             self._quota.forget()
         return self._in_tree.get(self._quota.root(queue_id), ())
 
@@ -178,6 +195,14 @@ class KeptQuota:
                 root = self._quota.root(self._world.pending[claim.unit_id].queue_id)
                 in_tree.setdefault(root, []).append(claim)
         return {root: tuple(sorted(claims, key=_by_date)) for root, claims in in_tree.items()}
+
+    def _find_bound(self) -> dict[int, list[Claim]]:
+        bound: dict[int, list[Claim]] = {}
+        for claim in self._claims:
+            claimant = self._world.pending[claim.unit_id]
+            if claim.cause is ClaimCause.PREEMPTION and self._fitter.may_not_borrow(claimant):
+                bound.setdefault(claimant.queue_id, []).append(claim)
+        return bound
 
     def _is_before(self, claim: Claim, row: PendingUnit) -> bool:
         """Whether the row has to leave the claimant its quota."""
