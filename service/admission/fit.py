@@ -162,10 +162,14 @@ class Fitter:
 
     def note_seatless(self, shape_ids: Collection[int], *, is_lent: bool = False) -> None:
         """Of all that wait, those of which a look at domains tells that they would miss."""
+        for shape_id in self.find_seatless(shape_ids):
+            self._note_miss(shape_id, is_lent=is_lent)
+
+    def find_seatless(self, shape_ids: Collection[int]) -> set[int]:
+        """The same, without a note of it."""
         if self._seatless is None:
             self._seatless = Seatless((shape_id, self.query(shape_id)) for shape_id in shape_ids)
-        for shape_id in self._seatless.find():
-            self._note_miss(shape_id, is_lent=is_lent)
+        return set(self._seatless.find())
 
     def _has_place(self, shape_id: int, query: ShapeQuery) -> bool:
         """Where it had one before, or anywhere."""

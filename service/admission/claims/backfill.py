@@ -76,9 +76,10 @@ class Backfill:
         return self._claims.changes + len(self._misses)
 
     def wants(self, class_id: ClassId) -> bool:
-        if not any(self._claims.taken.values()) or not self._has_quota(class_id):
+        all_kept = self._all_kept()
+        if not all_kept or (class_id[1], all_kept) in self._misses:
             return False
-        if self._has_missed(class_id[1], self._all_kept()):
+        if not self._has_quota(class_id) or self._has_missed(class_id[1], all_kept):
             return False
         kinds = self._world.backlog.kinds_in[class_id]
         return any(self._may_use_some(class_id, kind) for kind in kinds) or any(

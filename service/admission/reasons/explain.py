@@ -19,7 +19,13 @@ from service.admission.plan import Blocker, QueueVerdict
 from service.admission.quota.blockers import cohort_numbers, quota_blocker, quota_numbers
 from service.admission.quota.book import Exceeded, QuotaBook
 from service.admission.reasons.findings import explain_missing, explain_scattered, explain_shortages
-from service.admission.reasons.kept_from import explain_kept, kept_numbers, quota_kept, shapes_beside
+from service.admission.reasons.kept_from import (
+    explain_kept,
+    find_place,
+    kept_numbers,
+    nothing_else_kept,
+    quota_kept,
+)
 from service.admission.reasons.never import explain_never
 from service.admission.resident import World
 from service.admission.state.memory import ClassesMemo, ClassMemo, Numbers, ShapeMemo, Verdict
@@ -168,15 +174,16 @@ class Explainer:
             self._kept_from = frozenset(self._fitter.misses & shape_ids.keys())
             self._kept = {**self._claims.kept_next(), **self._promised.taken}
             self._promised.lend()
-            self._fitter.note_seatless(shape_ids, is_lent=True)
             if self._claims.changes:
-                self._next = shapes_beside(self._world, self._held_back(), self._kept)
+                self._next = self._find_next(shape_ids)
+            self._fitter.note_seatless(shape_ids, is_lent=True)
 
-    def _held_back(self) -> dict[int, ShapeQuery]:
-        """Shapes that have a place only now that all is lent."""
+    def _find_next(self, shape_ids: Collection[int]) -> frozenset[int]:
+        """Before anybody has read what all that is lent makes free: most nodes are as they were."""
         fitter = self._fitter
-        found = (each for each in self._kept_from if not fitter.would_miss(each, is_lent=True))
-        return {shape_id: fitter.query(shape_id) for shape_id in found}
+        with nothing_else_kept(self._world, self._kept):
+            left = self._kept_from - fitter.find_seatless(shape_ids)
+            return frozenset(each for each in left if find_place(self._world, fitter.query(each)))
 
     def _changed_classes(self) -> dict[int, set[int]]:
         """By queue, those whose shape is told something else than in the last cycle."""

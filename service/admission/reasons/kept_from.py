@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 from service.admission.claims.book import ClaimBook
 from service.admission.claims.held_for import held_for
@@ -29,7 +30,7 @@ def explain_kept(
     """For a shape that has a place only where all that was kept is lent, as the caller has done. `is_next`:
     it will have one beside what is `kept` once the cycle is committed: what is kept for nobody any more, or
     was kept elsewhere when the shape was tried, is free for the next one."""
-    nodes = {share.node_id for share in _place(world, query)}
+    nodes = {share.node_id for share in find_place(world, query)}
     found = [claim for claim in claims if any(each.node_id in nodes for each in kept.get(claim.unit_id, ()))]
     if not found or is_next:
         return (Blocker(code=Code.PENDING_EVALUATION),)
@@ -41,20 +42,20 @@ def explain_kept(
     return (held_for(world, found, whole=whole),)
 
 
-def _place(world: World, query: ShapeQuery) -> Sequence[Share]:
+def find_place(world: World, query: ShapeQuery) -> Sequence[Share]:
+    """As things are now, whatever the quota."""
     if query.shape.is_gang:
         return place_gang(world.capacity, query, caps={}) or ()
     return place_members(world.capacity, query, caps={}, want=1)
 
 
-def shapes_beside(
-    world: World, queries: Mapping[int, ShapeQuery], kept: Mapping[int, tuple[Taken, ...]]
-) -> frozenset[int]:
-    """Those to which what is `kept` leaves a place, where all that was is lent, as the caller has done."""
+@contextmanager
+def nothing_else_kept(world: World, kept: Mapping[int, tuple[Taken, ...]]) -> Iterator[None]:
+    """As if all of this were kept, and nothing else, where all that was kept is lent."""
     taken = [each for of_one in kept.values() for each in of_one]
     world.capacity.imagine(taken, is_free=False)
     try:
-        return frozenset(shape_id for shape_id, query in queries.items() if _place(world, query))
+        yield
     finally:
         world.capacity.imagine(taken, is_free=True)
 

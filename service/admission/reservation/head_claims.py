@@ -59,7 +59,8 @@ class HeadClaims:
 
     def behind(self, row: PendingUnit) -> list[Claim]:
         """Those that the row goes before, the oldest first."""
-        return [claim for claim in self.near(row.queue_id) if self._precedence.goes_before(row, claim)]
+        near = self.near(row.queue_id)
+        return [claim for claim in near if self._precedence.goes_before(row, claim)] if near else []
 
     def near(self, queue_id: int) -> Sequence[Claim]:
         """Those of the queue's tree, the oldest first."""
