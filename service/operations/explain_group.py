@@ -172,7 +172,9 @@ def _reasons(
         *reasons_of_preemption(victims),
     ]
     codes = {reason.code for reason in own}
-    published_reasons = _published_reasons(group, published, numbers=numbers, rows=facts.rows)
+    published_reasons = _published_reasons(
+        group, published, numbers=numbers, rows=facts.rows, since=facts.since
+    )
     of_cycle = [reason for reason in published_reasons if reason.code not in codes]
     reasons = sorted((*own, *of_limits, *of_cycle), key=lambda reason: rank(reason.code))
     is_seen = published is not None and published.verdict_for(group.id) is not None
@@ -210,18 +212,24 @@ def _reasons_of_time(facts: WaitingFacts) -> Iterator[Reason]:
 
 
 def _published_reasons(
-    group: GroupRow, published: PublishedQueue | None, *, numbers: Mapping[str, int], rows: int
+    group: GroupRow,
+    published: PublishedQueue | None,
+    *,
+    numbers: Mapping[str, int],
+    rows: int,
+    since: datetime | None = None,
 ) -> Iterator[Reason]:
-    """`rows`: how many of it wait."""
+    """`rows`: how many of it wait, `since` when: what kept others from their start before did not keep it."""
     verdict = published.verdict_for(group.id) if published else None
     if published is None or verdict is None:
         return
     blockers = zip(published.verdicts[verdict], published.since[verdict], strict=True)
     own, ends_at = None if rows > 1 else str(group.public_id), _ends_at(group, published.at)
-    for blocker, since in blockers:
+    first_at = group.submitted_at if since is None else min(since, published.at)
+    for blocker, told_at in blockers:
         told = told_to(blocker, public_id=own, ends_at=ends_at)
         if told is not None:
-            yield reason_of(told, numbers, since=max(since, group.submitted_at), cycle=published.cycle)
+            yield reason_of(told, numbers, since=max(told_at, first_at), cycle=published.cycle)
 
 
 def _ends_at(group: GroupRow, admitted_at: datetime) -> datetime | None:

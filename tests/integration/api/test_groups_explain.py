@@ -71,6 +71,30 @@ def test_a_waiting_group_has_its_position_and_numbers(user: Client, cluster: Clu
         assert user.get(f"/v1/groups/{group_id}").json()["position"] == position
 
 
+def test_what_kept_others_before_it_waited_did_not_keep_it(
+    user: Client, engine: Engine, cluster: Cluster
+) -> None:
+    _submit(user, gpus=4)
+    cluster.settle()
+    _submit(user, members=2)
+    cluster.settle()
+    back = _submit(user, members=2)
+    began = datetime.fromisoformat(user.get(f"/v1/groups/{back}").json()["submitted_at"])
+    since = began + timedelta(milliseconds=1)
+    with engine.begin() as conn:
+        # As of one that ran since it was submitted, and had to give way.
+        conn.execute(
+            text(
+                "UPDATE units SET waiting_since = :since"
+                " WHERE group_id = (SELECT id FROM groups WHERE public_id = :id)"
+            ),
+            {"since": since, "id": back},
+        )
+    cluster.settle()
+    (reason,) = _reasons(user, back)["reasons"]
+    assert (reason["code"], datetime.fromisoformat(reason["since"])) == ("InsufficientGpus", since)
+
+
 def test_a_group_that_waits_for_the_model_that_it_prefers_says_so(
     user: Client, admin: Client, engine: Engine, cluster: Cluster
 ) -> None:
