@@ -15,7 +15,19 @@ from service.domain.queue import Order, PreemptWithin, Reclaim, Stop
 from service.domain.shape import Sizing
 from simulation.job import Job
 from simulation.run import Moment, Simulation
-from tests.builders import NOW, Group, after, cohort, configuration, gang, independent, node, queue, role
+from tests.builders import (
+    NOW,
+    Group,
+    after,
+    cohort,
+    configuration,
+    gang,
+    independent,
+    node,
+    queue,
+    role,
+    shape_id,
+)
 
 HORIZON = timedelta(days=60)
 GUARD_SECONDS = 20_000.0
@@ -67,6 +79,41 @@ def endless(made: Site) -> Site:
         for job in made.jobs
     )
     return replace(made, jobs=tuple(jobs))
+
+
+def unlike(made: Site, seed: int) -> Site:
+    """The same on nodes of two models, of both, or of none, with scarce CPUs on some, for roles that take one
+    model or either; every blocked head may have a claim."""
+    rng, config = random.Random(seed), made.configuration
+    kinds = ([("mx", 80)] * 4, [("my", 40)] * 4, [("mx", 80), ("my", 40)] * 2, [])
+    nodes = [
+        node(number, devices=rng.choice(kinds), labels={"rack": f"r{number % 2}"}, cpus=rng.choice((6, 64)))
+        for number in range(1, 9)
+    ]
+    quotas = ({"mx": 4, "my": 4}, {"mx": 8, "my": 0}, {"mx": 0, "my": 6}, {"mx": 2, "my": 2, "cpus": 12_000})
+    queues = {
+        queue_id: replace(each, quota=replace(each.quota, nominal=rng.choice(quotas)))
+        for queue_id, each in config.queues.items()
+    }
+    config = replace(configuration(nodes, queues.values(), levels=("rack", "host")), cohorts=config.cohorts)
+    shapes = [
+        (models, cpus) for models in ((), ("mx",), ("my",), ("my", "mx")) for cpus in (1000, 2000)
+    ]
+    jobs = tuple(_on_models(job, *rng.choice(shapes)) for job in made.jobs)
+    return replace(made, configuration=config, policy=replace(made.policy, reserve_depth=None), jobs=jobs)
+
+
+def _on_models(job: Job, models: tuple[str, ...], cpus_milli: int) -> Job:
+    roles = tuple(
+        replace(
+            each,
+            models=models if each.requests.gpus else (),
+            requests=replace(each.requests, cpus_milli=cpus_milli),
+        )
+        for each in job.shape.roles
+    )
+    shape = replace(job.shape, roles=roles)
+    return replace(job, shape=shape, row=replace(job.row, shape_id=shape_id(shape)))
 
 
 def troubled(made: Site, seed: int) -> Site:

@@ -31,6 +31,8 @@ class ClaimBook:
         self._claims = dict(world.claims)
         #: Counts what is made, dated and ended.
         self.changes = 0
+        #: How many of them left places to others: claims that ended, or got other places.
+        self.loosened = 0
         self._wasted: dict[int, WasteCause] = {}
         self._rests: dict[int, tuple[tuple[Place, ...], tuple[Taken, ...], tuple[Taken, ...]]] = {}
         for unit_id, claim in world.claims.items():
@@ -72,6 +74,7 @@ class ClaimBook:
         preemption all of them, which those who leave hold besides."""
         capacity = self._world.capacity
         self.changes += 1
+        self.loosened += claim.unit_id in self._claims
         capacity.lend(self._taken.pop(claim.unit_id, ()))
         self._claims[claim.unit_id] = claim
         if claim.cause is ClaimCause.PREEMPTION:
@@ -94,6 +97,7 @@ class ClaimBook:
         if claim is None:
             return
         self.changes += 1
+        self.loosened += 1
         if wasted is not None and claim.cause is ClaimCause.PREEMPTION:
             self._wasted[unit_id] = wasted
 

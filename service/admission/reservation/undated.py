@@ -20,8 +20,11 @@ class Undated:
         self.found: set[ClassId] = set()
 
     def is_known(self, class_id: ClassId) -> bool:
-        """In this cycle, or since an earlier one."""
-        return class_id in self.found or self._world.memory.undated.get(class_id) == self._stamp()
+        """In this cycle, or since an earlier one: that says nothing where this one has left anybody places
+        that were claimed."""
+        if class_id in self.found:
+            return True
+        return not self._claims.loosened and self._world.memory.undated.get(class_id) == self._stamp()
 
     def note(self, row: PendingUnit) -> None:
         class_id, query = (row.queue_id, row.shape_id), self._fitter.query(row.shape_id)
