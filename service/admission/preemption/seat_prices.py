@@ -60,12 +60,13 @@ def priced(query: ShapeQuery, candidates: Sequence[Candidate]) -> list[Priced]:
         if membership is not None and membership.state.is_available:
             found = _offers(role, membership, there)
             offers.setdefault(membership.stock.domain, {})[node_id] = found
+    # Where there are seats already, those who go give nothing but quota.
+    missing = {domain: role.count - _seats(role, field, stock) for domain, stock in field.stocks.items()}
+    if any(seats <= 0 for seats in missing.values()):
+        return []
     prices = []
     for domain, by_node in offers.items():
-        missing = role.count - _seats(role, field, field.stocks[domain])
-        if missing <= 0:
-            return []
-        price = _price(by_node, missing)
+        price = _price(by_node, missing[domain])
         if price is not None:
             prices.append((price.cost, domain, price))
     return [price for _, _, price in sorted(prices, key=lambda each: each[:2])]

@@ -148,3 +148,22 @@ def test_victims_are_found_where_quotas_bind(batch: int, most_exact: int) -> Non
     assert figures.several > SITES // BATCHES // 3
     assert figures.optimal >= figures.placed * 0.95
     assert figures.worst <= 1.5
+
+
+def test_where_places_are_free_those_go_who_cost_least_wherever_they_run() -> None:
+    """Three GPUs of quota are missing, and a host has three free, where nobody runs: of more candidates than
+    are weighed the cheapest run on two others."""
+    sizes = {1: (5, "r1"), 2: (5, "r1"), 3: (5, "r1"), 4: (3, "r2")}
+    nodes = [node(number, gpus, model="ma", labels={"rack": rack}) for number, (gpus, rack) in sizes.items()]
+    within = queue(1, nominal={"ma": 15}, preempt_within=PreemptWithin.LOWER_PRIORITY)
+    made = Site()
+    made.world.apply(Changes(configuration=configuration(nodes, [within])))
+    made.submit(*(gang(group_id, role(labels={"rack": "r1"})) for group_id in range(10, 25)))
+    made.cycle()
+    first, second, *_, last = sorted(made.world.running.values(), key=lambda unit: unit.places[0].node_id)
+    cheap = {unit.id: replace(unit, admitted_at=after(900)) for unit in (first, second, last)}
+    claimant = gang(1, role(1, 3), priority=5, required="host")
+    made.world.apply(Changes(running=cheap))
+    made.submit(claimant)
+    found = cost_of(made.world, claimant.row, now=ASKED_AT, most_exact=MOST_EXACT)
+    assert found == ((0, 3 * (100 + DEFAULT.restart_cost_seconds)), 3)
