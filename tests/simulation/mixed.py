@@ -85,7 +85,12 @@ def unlike(made: Site, seed: int) -> Site:
     """The same on nodes of two models, of both, or of none, with scarce CPUs on some, for roles that take one
     model or either; every blocked head may have a claim."""
     rng, config = random.Random(seed), made.configuration
-    kinds = ([("mx", 80)] * 4, [("my", 40)] * 4, [("mx", 80), ("my", 40)] * 2, [])
+    kinds: tuple[list[tuple[str, int]], ...] = (
+        [("mx", 80)] * 4,
+        [("my", 40)] * 4,
+        [("mx", 80), ("my", 40)] * 2,
+        [],
+    )
     nodes = [
         node(number, devices=rng.choice(kinds), labels={"rack": f"r{number % 2}"}, cpus=rng.choice((6, 64)))
         for number in range(1, 9)
@@ -96,9 +101,7 @@ def unlike(made: Site, seed: int) -> Site:
         for queue_id, each in config.queues.items()
     }
     config = replace(configuration(nodes, queues.values(), levels=("rack", "host")), cohorts=config.cohorts)
-    shapes = [
-        (models, cpus) for models in ((), ("mx",), ("my",), ("my", "mx")) for cpus in (1000, 2000)
-    ]
+    shapes = [(models, cpus) for models in ((), ("mx",), ("my",), ("my", "mx")) for cpus in (1000, 2000)]
     jobs = tuple(_on_models(job, *rng.choice(shapes)) for job in made.jobs)
     return replace(made, configuration=config, policy=replace(made.policy, reserve_depth=None), jobs=jobs)
 

@@ -8,7 +8,7 @@ from datetime import datetime
 
 from service.admission.world import RunningUnit
 
-#: So many dates of one queue are kept: those that came up last.
+#: So many dates of one queue are kept: those that were asked for last for the first time.
 _MOST_DATES = 16
 
 
