@@ -86,8 +86,7 @@ bench: $(STAMP) ## Measure, store and compare with the limits (BENCH_ARGS='cycle
 	@$(PY) -m bench $(BENCH_ARGS)
 
 .PHONY: plots
-plots: $(STAMP) ## Draw the pictures of the stored benchmarks (installs what draws them)
-	@$(PY) -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements/plots.txt
+plots: $(STAMP) ## Draw the pictures of the stored benchmarks
 	@$(PY) -m bench.charts
 
 .PHONY: requirements

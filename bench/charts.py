@@ -1,5 +1,4 @@
-"""Pictures of what was measured: `python -m bench.charts` draws those of every stored result anew. They need
-`pip install --require-hashes -r requirements/plots.txt`, and nothing else does."""
+"""Pictures of what was measured: `python -m bench.charts` draws those of every stored result anew."""
 
 from __future__ import annotations
 

@@ -21,5 +21,3 @@ pin() {
 pin requirements/base.txt pyproject.toml "$@"
 # A hash-checked install takes one list, so the second holds all of the first at the same versions.
 pin requirements/dev.txt pyproject.toml --constraint requirements/base.txt --all-extras --group dev "$@"
-# Beside the second, at its versions: no more than pictures need.
-pin requirements/plots.txt --constraint requirements/dev.txt --group plots "$@"

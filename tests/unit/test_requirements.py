@@ -11,7 +11,7 @@ REQUIREMENTS = sorted((Path(__file__).parent.parent.parent / "requirements").glo
 
 
 def test_there_are_pins() -> None:
-    assert [path.name for path in REQUIREMENTS] == ["base.txt", "dev.txt", "plots.txt"]
+    assert [path.name for path in REQUIREMENTS] == ["base.txt", "dev.txt"]
 
 
 @pytest.mark.parametrize("path", REQUIREMENTS, ids=lambda path: path.name)
