@@ -87,7 +87,7 @@ bench: $(STAMP) ## Measure, store and compare with the limits (BENCH_ARGS='cycle
 
 .PHONY: plots
 plots: $(STAMP) ## Draw the pictures of the stored benchmarks
-	@$(PY) -m bench.charts
+	@$(PY) -m bench.page.charts
 
 .PHONY: requirements
 requirements: $(STAMP) ## Pin requirements/*.txt anew from pyproject.toml

@@ -10,11 +10,15 @@ from collections.abc import Callable, Mapping
 from types import FrameType
 from typing import NoReturn
 
-from bench import crowd, cycle, decision, history, local, streams, submit, turnover
+from bench import cycle, decision, local, turnover
+from bench.crowd import run as crowd
+from bench.history import run as history
 from bench.machine import describe_machine, load_average
-from bench.readme import write_readme
+from bench.page.markdown import write_readme
 from bench.results import Result, Stored, write_stored
 from bench.servers import short_folder
+from bench.streams import run as streams
+from bench.submit import run as submit
 
 #: In the order in which they run; the value runs one at full or at a shorter length.
 BENCHMARKS: Mapping[str, Callable[[float], Result]] = {

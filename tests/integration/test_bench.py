@@ -7,10 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from bench import crowd, cycle, decision, history, side
-from bench.crowd_site import Size
+from bench import cycle, decision
+from bench.crowd import run as crowd
+from bench.crowd.site import Size
+from bench.history import run as history
+from bench.history import side
 from bench.machine import describe_machine
-from bench.readme import write_readme
+from bench.page.markdown import write_readme
 from bench.results import Stored, read_stored, write_stored
 
 SMALL = cycle.Size(nodes=4, queues=2, shapes=4, pending=16, changes=4, quiet_cycles=2, full_cycles=2)

@@ -18,8 +18,8 @@ import psycopg
 import pytest
 from sqlalchemy import create_engine, make_url, text
 
-from bench.past import add_past, settle
-from bench.side import HOT, Side, Times
+from bench.history.past import add_past, settle
+from bench.history.side import HOT, Side, Times
 from service.store.engine import make_direct_engine
 from service.store.models import metadata
 from tests.servers import Databases

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from bench.crowd_result import Found, result_of
-from bench.crowd_site import Size
+from bench.crowd.result import Found, result_of
+from bench.crowd.site import Size
 from bench.machine import Machine
-from bench.readme import render
+from bench.page.markdown import render
 from bench.results import Result, Stored, read_stored, write_stored
 
 GIB = 2**30

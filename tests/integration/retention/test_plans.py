@@ -6,7 +6,7 @@ from typing import Any
 
 from sqlalchemy import Engine, event, text
 
-from bench.past import add_past, settle
+from bench.history.past import add_past, settle
 from service.clock import SystemClock
 from tests.integration.retention.history import DAY, cancel, drop, left, submit
 from tests.integration.test_hot_statements import explain, grows_with_the_past

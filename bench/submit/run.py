@@ -2,28 +2,19 @@
 
 from __future__ import annotations
 
-import os
-import signal
-import socket
-import subprocess
-import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
-from sqlalchemy import create_engine
 
-from bench import bare
 from bench.cpu import CpuMeter, cpu_seconds
 from bench.http_load import Load, Target, drive, until
 from bench.profiling import SERVING, Profile, profiled_stack
 from bench.results import Figure, Result, milliseconds, quantile
-from bench.servers import require_fsync, short_folder, whole_stack
-from bench.waiting import wait_for
-from service.client import Client
-from workers.embedded import child
+from bench.servers import short_folder, whole_stack
+from bench.submit import bare
+from bench.submit.targets import GROUP, BareServer, bare_server, full
 from workers.stack import Stack
 
 _NODES, _GPUS = 50, 8
@@ -32,7 +23,6 @@ _CONNECTIONS = 16
 _ROUNDS = 3
 _ROUND_SECONDS = 10.0
 _BATCH, _BATCH_CONNECTIONS, _BATCHES = 1000, 2, 20
-_GROUP = {"name": "bench", "members": 1, "gpus": 1, "command": ["simulate"]}
 _LIMIT = (
     "A single submit spends most on what the server and the framework do for any request, which the bare"
     " handler pays too: one process, one interpreter lock. What sixteen callers share of Muster's own could"
@@ -40,12 +30,6 @@ _LIMIT = (
     " its four rows as text, PostgreSQL keeps eleven indexes of them, and the cycle reads it back. They share"
     " two cores, and both are busy."
 )
-
-
-@dataclass(frozen=True, slots=True)
-class _BareServer:
-    pid: int
-    port: int
 
 
 @dataclass(slots=True)
@@ -77,10 +61,10 @@ def run(scale: float) -> Result:
     with (
         short_folder() as folder,
         whole_stack(folder, nodes=_CLUSTER, launcher="simulated") as stack,
-        _bare_server(stack) as bare_server,
+        bare_server(stack) as beside,
     ):
-        targets = _full(stack)
-        singles = _singles(stack, targets.single, bare_server, scale)
+        targets = full(stack, nodes=_NODES, gpus=_GPUS)
+        singles = _singles(stack, targets.single, beside, scale)
         meter = CpuMeter(stack)
         batches = _batches(targets.batch, scale)
         batch_cpu = meter.seconds()
@@ -90,40 +74,17 @@ def run(scale: float) -> Result:
             short_folder() as folder,
             profiled_stack(folder, profile, nodes=_CLUSTER, launcher="simulated") as stack,
         ):
-            targets = _full(stack)
+            targets = full(stack, nodes=_NODES, gpus=_GPUS)
             if kind == "single":
-                _for_a_while(targets.single, msgspec.json.encode(_GROUP), scale)
+                _for_a_while(targets.single, msgspec.json.encode(GROUP), scale)
             else:
                 _batches(targets.batch, 3 * scale)
     return _result(singles, batches, batch_cpu, profiles=profiles)
 
 
-@dataclass(frozen=True, slots=True)
-class _Targets:
-    single: Target
-    batch: Target
-
-
-def _full(stack: Stack) -> _Targets:
-    """Where to submit, once the cluster is full."""
-    with stack.client() as client:
-        fill(client, _NODES * _GPUS)
-        port, key = int(stack.url.rpartition(":")[2]), client.address.key or ""
-    return _Targets(
-        single=Target(port=port, path="/v1/groups", key=key),
-        batch=Target(port=port, path="/v1/groups/batch", key=key),
-    )
-
-
-def fill(client: Client, gpus: int) -> None:
-    """Groups that run until they are told to stop hold every GPU."""
-    client.submit_batch([_GROUP] * gpus)
-    wait_for(lambda: sum(node.gpus_held for node in client.nodes.list()) == gpus, "the cluster is full")
-
-
-def _singles(stack: Stack, target: Target, bare_server: _BareServer, scale: float) -> _Singles:
+def _singles(stack: Stack, target: Target, bare_server: BareServer, scale: float) -> _Singles:
     """In turns, so that what else the machine does falls on both."""
-    found, body = _Singles(), msgspec.json.encode(_GROUP)
+    found, body = _Singles(), msgspec.json.encode(GROUP)
     beside = Target(port=bare_server.port, path=bare.PATH)
     for _ in range(_ROUNDS):
         used = cpu_seconds(bare_server.pid)
@@ -141,7 +102,7 @@ def _for_a_while(target: Target, body: bytes, scale: float) -> Load:
 
 
 def _batches(target: Target, scale: float) -> Load:
-    body = msgspec.json.encode({"groups": [_GROUP] * _BATCH})
+    body = msgspec.json.encode({"groups": [GROUP] * _BATCH})
     each = max(2, round(_BATCHES * scale))
     return drive(target, lambda: iter([body] * each), connections=_BATCH_CONNECTIONS)
 
@@ -229,37 +190,3 @@ def _parts(
 
 def _micros(seconds: float, requests: Sequence[float]) -> int:
     return round(1e6 * seconds / len(requests))
-
-
-@contextmanager
-def _bare_server(stack: Stack) -> Iterator[_BareServer]:
-    """The bare handler in a process of its own, on the stores of the stack."""
-    database_url, redis_url = stack.parts.postgres.url, stack.parts.valkey.url
-    engine = create_engine(database_url)
-    try:
-        require_fsync(engine)
-        bare.make_tables(engine)
-    finally:
-        engine.dispose()
-    port = _free_port()
-    process = subprocess.Popen(
-        [sys.executable, "-m", "bench.bare", str(port)],
-        env={**os.environ, "MUSTER_DATABASE_URL": database_url, "MUSTER_REDIS_URL": redis_url},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-    )
-    try:
-        wait_for(lambda: _listens(port), "the bare handler listens")
-        yield _BareServer(process.pid, port)
-    finally:
-        child.stop(process, signal.SIGTERM, grace_seconds=10.0)
-
-
-def _free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0

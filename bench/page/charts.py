@@ -1,4 +1,4 @@
-"""Pictures of what was measured: `python -m bench.charts` draws those of every stored result anew."""
+"""Pictures of what was measured: `python -m bench.page.charts` draws those of every stored result anew."""
 
 from __future__ import annotations
 

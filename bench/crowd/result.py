@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from bench.crowd_site import GPUS, Size
+from bench.crowd.site import GPUS, Size
 from bench.functions import Functions
 from bench.results import Chart, Figure, Line, Result, milliseconds, quantile
 

@@ -1,5 +1,5 @@
 """The bare handler that submits are compared with: the same server, framework, pools and stores, two
-inserts in a transaction and one call of Redis. `python -m bench.bare PORT` serves it until SIGTERM."""
+inserts in a transaction and one call of Redis. `python -m bench.submit.bare PORT` serves it until SIGTERM."""
 
 from __future__ import annotations
 

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from sqlalchemy import Engine, text
 
-from bench.past import EVENTS, add_past, settle
+from bench.history.past import EVENTS, add_past, settle
+from bench.history.side import GPUS, HOT, NODES, WARM_UP_ROUNDS, Looks, Side, Times
 from bench.profiling import (
     Statement,
     create_statements,
@@ -21,7 +22,6 @@ from bench.profiling import (
 )
 from bench.results import Figure, Result, milliseconds, quantile
 from bench.servers import both_stores, require_fsync, short_folder
-from bench.side import GPUS, HOT, NODES, WARM_UP_ROUNDS, Looks, Side, Times
 from service.store.engine import make_engine
 
 #: What autovacuum would have done is done after so many rounds.

@@ -10,8 +10,8 @@ from dataclasses import replace
 import psutil
 import redis
 
-from bench.crowd_result import CHANGES, Found, result_of
-from bench.crowd_site import Crowd, Size
+from bench.crowd.result import CHANGES, Found, result_of
+from bench.crowd.site import Crowd, Size
 from bench.results import Result
 from bench.servers import both_stores, require_fsync, short_folder
 from service.clock import SystemClock

@@ -17,7 +17,7 @@ from bench.http_load import Target
 from bench.profiling import SERVING, WORK, Profile, profiled_stack
 from bench.results import Figure, Result, milliseconds, quantile
 from bench.servers import require_fsync, short_folder, whole_stack
-from bench.stream_load import Beside, read_beside
+from bench.streams.load import Beside, read_beside
 from bench.waiting import wait_for
 from service.client import Client
 from workers.stack import Stack

@@ -1,0 +1,1 @@
+"""A crowd of groups waits for a large cluster."""

@@ -1,0 +1,1 @@
+"""The hot statements over a long past."""

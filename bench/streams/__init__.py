@@ -1,0 +1,1 @@
+"""Submits beside open event streams."""

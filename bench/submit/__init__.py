@@ -1,0 +1,1 @@
+"""Submits over HTTP."""
