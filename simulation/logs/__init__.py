@@ -1,0 +1,1 @@
+"""Job logs of other schedulers, and of Muster itself, as one kind of row."""
