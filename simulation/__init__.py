@@ -1,2 +1,1 @@
-"""A virtual clock around the real cycle: the World and its plans as they are, and books in memory in the
-place of both stores and of whatever runs."""
+"""Policies tried on logs: what the real cycle would have made of them, on a virtual clock."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import datetime
 
 from service.admission.world import PendingUnit
 from service.domain.dependency import When
 from service.domain.shape import Shape
+from service.domain.status import Status
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -14,9 +16,10 @@ class Job:
     """`row` waits from its `submitted_at` on: a gang, or all members of an independent group.
 
     Each unit ends by itself `runtime_seconds` after it was admitted (None: never), anew with each attempt,
-    unless its time limit comes first. Told to stop, it is gone after `stop_seconds`, or its grace if that
-    is shorter. Its first `failed_starts` attempts come no further than their start. `is_failing`: it does not
-    end well. `after`: the groups that have to end first, and how.
+    unless its time limit comes first: then as `ends_as`, which is Succeeded, Failed or Cancelled. Told to
+    stop, it is gone after `stop_seconds`, or its grace if that is shorter. Its first `failed_starts`
+    attempts come no further than their start. `after`: the groups that have to end first, and how. If it
+    still waits at `withdrawn_at`, it is cancelled then.
     """
 
     row: PendingUnit
@@ -24,8 +27,10 @@ class Job:
     runtime_seconds: float | None
     stop_seconds: float = 0.0
     failed_starts: int = 0
-    is_failing: bool = False
+    ends_as: Status = Status.SUCCEEDED
     after: tuple[tuple[int, When], ...] = ()
+    tenant: str = ""
+    withdrawn_at: datetime | None = None
 
     @property
     def group_id(self) -> int:

@@ -13,8 +13,9 @@ from service.admission.world import Configuration, Queue
 from service.domain.dependency import When
 from service.domain.queue import Order, PreemptWithin, Reclaim, Stop
 from service.domain.shape import Sizing
+from service.domain.status import Status
 from simulation.job import Job
-from simulation.run import Moment, Simulation
+from simulation.replay.run import Moment, Simulation
 from tests.builders import (
     NOW,
     Group,
@@ -129,7 +130,7 @@ def troubled(made: Site, seed: int) -> Site:
             replace(
                 job,
                 failed_starts=rng.choice((0, 0, 0, 1, 3)),
-                is_failing=rng.random() < 0.2,
+                ends_as=Status.FAILED if rng.random() < 0.2 else Status.SUCCEEDED,
                 after=tuple((other, rng.choice(list(When))) for other in others),
             )
         )

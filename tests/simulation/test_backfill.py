@@ -13,9 +13,9 @@ import pytest
 from service.admission.policy import Policy
 from service.admission.world import Configuration
 from service.domain.queue import PreemptWithin
-from simulation.agenda import Configure, Failed
 from simulation.job import Job
-from simulation.run import Simulation
+from simulation.replay.agenda import Configure, Failed
+from simulation.replay.run import Simulation
 from tests.builders import NOW, Group, after, configuration, gang, independent, node, queue, role
 from tests.simulation.promises import Promises
 

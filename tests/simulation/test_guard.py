@@ -15,9 +15,9 @@ from service.admission.resident import World
 from service.admission.world import PendingUnit
 from service.domain.claim import ClaimCause
 from service.domain.unit import unit_id
-from simulation.agenda import Wake
 from simulation.job import Job
-from simulation.run import Moment, Simulation
+from simulation.replay.agenda import Wake
+from simulation.replay.run import Moment, Simulation
 from tests.builders import NOW, after, configuration, gang, node, queue, role
 from tests.simulation.promises import Promises
 from tests.simulation.test_backfill import cluster, stream

@@ -15,7 +15,7 @@ from service.admission.resident import World
 from service.admission.world import PendingUnit
 from service.domain.claim import ClaimCause
 from service.domain.reasons import Code
-from simulation.run import Moment
+from simulation.replay.run import Moment
 from tests.builders import NOW
 from tests.simulation.mixed import HORIZON, Site, endless, moments_of, simulation_of, site, strict, troubled
 from tests.simulation.rules import check_held

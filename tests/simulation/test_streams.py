@@ -8,9 +8,9 @@ from datetime import timedelta
 import pytest
 
 from service.admission.world import Configuration
-from simulation.agenda import Submit
 from simulation.job import Job
-from simulation.run import Moment, Simulation
+from simulation.replay.agenda import Submit
+from simulation.replay.run import Moment, Simulation
 from tests.builders import NOW, Group, after, configuration, gang, independent, node, queue, role
 from tests.simulation.rules import check
 

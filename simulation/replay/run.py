@@ -11,9 +11,9 @@ from service.admission.plan import Plan
 from service.admission.policy import DEFAULT, Policy
 from service.admission.resident import World
 from service.admission.world import Changes, Configuration
-from simulation.agenda import Agenda, Cancel, Configure, Happening, Hold, Submit, Wake
-from simulation.books import Books
 from simulation.job import Job
+from simulation.replay.agenda import Agenda, Cancel, Configure, Happening, Hold, Submit, Wake
+from simulation.replay.books import Books
 
 #: Cycles of one instant. A cycle follows another only while evictions end at once.
 _ROUNDS = 100

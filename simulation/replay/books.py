@@ -14,7 +14,8 @@ from service.domain.queue import Stop
 from service.domain.shape import Shape
 from service.domain.status import Status
 from service.domain.unit import group_of, index_of
-from simulation.agenda import (
+from simulation.job import Job
+from simulation.replay.agenda import (
     Agenda,
     Cancel,
     Configure,
@@ -27,8 +28,7 @@ from simulation.agenda import (
     Submit,
     Wake,
 )
-from simulation.dependents import Dependents
-from simulation.job import Job
+from simulation.replay.dependents import Dependents
 
 _DAY = timedelta(days=1)
 #: How long a start takes that fails, how long a unit keeps its places whose node is down, and how long it
@@ -190,8 +190,11 @@ class Books:
 
     def _note_failure(self, unit: RunningUnit, now: datetime) -> None:
         is_over = unit.time_limit_at is not None and unit.time_limit_at <= now
-        if is_over or self._jobs[unit.group_id].is_failing:
+        ends_as = self._jobs[unit.group_id].ends_as
+        if is_over or ends_as is Status.FAILED:
             self._failed.add(unit.group_id)
+        elif ends_as is Status.CANCELLED:
+            self._cancelled.add(unit.group_id)
 
     def _note_losses(self, configuration: Configuration, now: datetime) -> None:
         """Whoever sits on a node that is down waits again, unless it is up by then."""

@@ -1,0 +1,1 @@
+"""What became of a replayed log: plain columns, for whoever measures, draws or tells."""
