@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 #: Typecodes `d` (8 bytes), `i` (4) and `q` (8).
-Floats: TypeAlias = array[float]
-Ints: TypeAlias = array[int]
+Floats: TypeAlias = "array[float]"
+Ints: TypeAlias = "array[int]"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,1 @@
+"""What became of the groups, in figures: pure functions over arrays."""
