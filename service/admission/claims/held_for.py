@@ -11,8 +11,8 @@ from service.admission.resident import World
 from service.domain.claim import Claim
 from service.domain.reasons import Code
 
-#: In a scope, the date of each holder, in their order, and who of them has all of its places free. No reader
-#: sees these.
+#: In a scope, the date of each holder, in their order, and all who have their own places kept, all of them
+#: free. No reader sees these.
 _DATES, _WHOLE = "dates", "whole"
 _NEVER = "-"
 
@@ -27,7 +27,7 @@ def held_for(
     scope: Mapping[str, str] | None = None,
 ) -> Blocker:
     """`until` in its scope: when the last of the claims is due; without it at least one has no date. `whole`:
-    units for which all of their places are free."""
+    units for which all of their places are kept and free."""
     dates: dict[str, datetime | None] = {}
     for claim in claims:
         name = world.pending[claim.unit_id].public_id
@@ -41,7 +41,7 @@ def held_for(
         scope={
             **(scope or {}),
             **_until(dates.values()),
-            _WHOLE: " ".join(sorted({world.pending[unit_id].public_id for unit_id in whole} & dates.keys())),
+            _WHOLE: " ".join(sorted({world.pending[unit_id].public_id for unit_id in whole})),
             _DATES: " ".join(_NEVER if at is None else at.isoformat() for at in dates.values()),
         },
         holders=tuple(dates),

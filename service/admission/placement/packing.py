@@ -28,7 +28,7 @@ def pack(role: RoleQuery, choice: int, *, field: Field, stock: Stock, scratch: S
             return want
         left -= _seat(role, membership, model=model, scratch=scratch, want=left)
     for bucket in _roomiest_first(role, stock):
-        for cpus_milli, _, node_id in reversed(stock.buckets[bucket]):
+        for cpus_milli, _, node_id in _most_cpus_first(stock.buckets[bucket]):
             if left == 0:
                 return want
             if cpus_milli < role.requests.cpus_milli:
@@ -58,7 +58,7 @@ def pick(role: RoleQuery, *, field: Field, stock: Stock, avoided: Collection[int
         return None
 
     for top in _roomiest_first(role, stock):
-        than = first_with_seat(reversed(stock.buckets[top]))
+        than = first_with_seat(_most_cpus_first(stock.buckets[top]))
         if than is None:
             continue
         # As `_tightest`: the least that is enough; of those with as much as it has, that one.
@@ -94,6 +94,15 @@ def _with_cpus(rows: list[Entry], cpus_milli: int) -> Iterator[int]:
     """Nodes of a bucket with so many free CPUs, fewest first."""
     for index in range(bisect_left(rows, (cpus_milli,)), len(rows)):
         yield rows[index][2]
+
+
+def _most_cpus_first(rows: list[Entry]) -> Iterator[Entry]:
+    """Of nodes with as many free CPUs the lowest in the order of the topology first."""
+    end = len(rows)
+    while end:
+        start = bisect_left(rows, rows[end - 1][:1])
+        yield from rows[start:end]
+        end = start
 
 
 def _seat(role: RoleQuery, membership: Membership, *, model: str, scratch: Scratch, want: int) -> int:

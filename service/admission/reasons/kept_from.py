@@ -34,10 +34,12 @@ def explain_kept(
     found = [claim for claim in claims if any(each.node_id in nodes for each in kept.get(claim.unit_id, ()))]
     if not found or is_next:
         return (Blocker(code=Code.PENDING_EVALUATION),)
+    # Of equals each has its place where its own is kept, wherever that is.
     whole = [
         claim.unit_id
-        for claim in found
-        if kept[claim.unit_id] == taken_by(claim.places, world.shapes[world.pending[claim.unit_id].shape_id])
+        for claim in claims
+        if kept.get(claim.unit_id)
+        == taken_by(claim.places, world.shapes[world.pending[claim.unit_id].shape_id])
     ]
     return (held_for(world, found, whole=whole),)
 

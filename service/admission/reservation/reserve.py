@@ -99,11 +99,15 @@ class Reserver:
             self._claims.redate(replace(claim, due_at=dated.due_at))
 
     def date_anew(self, claim: Claim, row: PendingUnit, dated: Dated | None = None) -> None:
-        """Other places, as early as they are free, else the same ones with their new date; a claim of which
-        neither is known is over, unless it is a guard's, which waits for ever."""
-        found = self._search(row, is_endless=claim.cause is ClaimCause.GUARD)
+        """Other places, as early as they are free, else the same ones with their new date, also if that is
+        the earlier one: whom it may preempt is in its way on others alone. A claim of which neither is known
+        is over, unless it is a guard's, which waits for ever."""
         if dated is None:
             dated = self._ends.date_of(row, claim.places, self._claims.taken.get(row.id, ()))
+        found = self._search(row, is_endless=claim.cause is ClaimCause.GUARD)
+        if found is not None and dated.due_at is not None and not dated.is_lost:
+            _, due_at = found
+            found = None if due_at is None or due_at > dated.due_at else found
         is_endless = claim.cause is ClaimCause.GUARD and not dated.is_lost
         if found is not None:
             places, due_at = found

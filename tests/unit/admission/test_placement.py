@@ -45,7 +45,7 @@ _BUSY = {"models": ["mx"]}
             [node(1, 8), node(2, 8), node(3, 2)],
             None,
             gang(2, role(10, 1)),
-            {"n2": 8, "n3": 2},
+            {"n1": 8, "n3": 2},
         ),
         (
             "members without GPUs go to nodes without GPUs",
@@ -73,7 +73,7 @@ _BUSY = {"models": ["mx"]}
             _racks("r1", "r2", "r1", "r2"),
             None,
             gang(2, role(2, 4)),
-            {"n2": 4, "n4": 4},
+            {"n1": 4, "n3": 4},
         ),
         (
             "the tightest domain that holds it",
@@ -136,14 +136,14 @@ _BUSY = {"models": ["mx"]}
             _racks("r1", "r1", "r2", "r3"),
             None,
             gang(2, role(2, 4), preferred="rack", avoided=[1]),
-            {"n3": 4, "n4": 4},
+            {"n2": 4, "n3": 4},
         ),
         (
             "each slice in one rack, though racks hold no whole number of nodes",
             _racks("r1", "r1", "r1", "r2", "r2", "r2"),
             None,
             gang(2, role(4, 4, slices=("rack", 2))),
-            {"n2": 4, "n3": 4, "n5": 4, "n6": 4},
+            {"n1": 4, "n2": 4, "n4": 4, "n5": 4},
         ),
         (
             "the tightest domain for the last slices",

@@ -33,7 +33,7 @@ _NODES = [
         ),
         ("one pool", {"pools": ("p2",)}, gang(1, role(1, 4)), {"n3": 4}),
         ("one flavor in one pool", {"pools": ("p2",), "flavors": ("mb",)}, gang(1, role(1, 4)), {"n4": 4}),
-        ("members without GPUs keep to the pools", {"pools": ("p2",)}, gang(1, role(1, 0)), {"n4": 0}),
+        ("members without GPUs keep to the pools", {"pools": ("p2",)}, gang(1, role(1, 0)), {"n3": 0}),
         ("independent members too", {"flavors": ("mb",)}, independent(1, role(9, 1)), {"n2": 4, "n4": 4}),
     ],
 )
