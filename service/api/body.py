@@ -7,7 +7,6 @@ bytes straight into the struct and says which field is wrong.
 from __future__ import annotations
 
 from collections.abc import Generator
-from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import msgspec
@@ -19,11 +18,9 @@ from litestar.typing import FieldDefinition
 
 from service.api.half_pairs import find_half_pair
 from service.api.problems import UnsupportedMediaType, malformed
-from service.api.repeated_keys import find_repeated_key
-from service.api.sentences import readable
-from service.api.wire import RequestStruct
-from service.api.wrong_fields import find_wrong_fields
 from service.domain.errors import FieldError, InvalidRequest
+from service.wire.decoding import decode
+from service.wire.values import RequestStruct
 
 if TYPE_CHECKING:
     from litestar._openapi.schema_generation import SchemaCreator
@@ -135,35 +132,12 @@ def read_json(body: bytes, kind: type[T]) -> T:
     """Decode `body`. Raises InvalidRequest that names each wrong field, or MalformedBody if it is no JSON."""
     try:
         try:
-            return _decode(body, kind)
+            return decode(body, kind)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             _refuse_half_pairs(body)
             raise malformed(f"The body is not valid JSON: {_first_line(error)}") from None
     except RecursionError:
         raise malformed("The body is nested too deeply.") from None
-
-
-def _decode(body: bytes, kind: type[T]) -> T:
-    try:
-        found = msgspec.json.decode(body, type=kind)
-    except msgspec.ValidationError as error:
-        first = str(error)
-    else:
-        _refuse_repeated_keys(body)
-        return found
-    # What is wrong may be said again, and right, so that nobody finds it.
-    with suppress(msgspec.ValidationError):
-        # A number that nobody could read is not read here either; its field is named below.
-        _refuse_repeated_keys(body)
-    wrong = find_wrong_fields(body, kind, first=first)
-    raise InvalidRequest.of(
-        [FieldError(each.path[:300], readable(each.sentence, choices=each.choices)[:500]) for each in wrong]
-    )
-
-
-def _refuse_repeated_keys(body: bytes) -> None:
-    if (path := find_repeated_key(body)) is not None:
-        raise InvalidRequest.of([FieldError(path[:300], "Is there twice; say it once.")])
 
 
 def _refuse_half_pairs(body: bytes) -> None:

@@ -143,7 +143,7 @@ def _exact_schemas(named: Iterable[str]) -> Json:
     kinds = {
         kind.__name__: kind
         for kind in _subclasses(msgspec.Struct)
-        if kind.__module__.startswith("service.api")
+        if kind.__module__.startswith(("service.api.", "service.wire."))
     }
     shown = [kinds[name] for name in named if name in kinds]
     _, components = msgspec.json.schema_components(shown, ref_template="#/components/schemas/{name}")

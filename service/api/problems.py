@@ -23,7 +23,6 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 from sqlalchemy.exc import DataError, DBAPIError, InterfaceError, OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
-from service.api.sentences import readable
 from service.domain.errors import (
     Conflict,
     FieldError,
@@ -37,6 +36,7 @@ from service.domain.errors import (
     StoreUnavailable,
     UnsupportedField,
 )
+from service.wire.sentences import readable
 
 MEDIA_TYPE = "application/problem+json"
 

@@ -16,7 +16,7 @@ from service.cli import exits
 from service.cli.lazy import LazyGroup
 from service.cli.pipes import flush, silence, write_line
 from service.cli.session import Session
-from service.client.errors import AddressWrong, ApiError, ClientError, Unreachable, Unsendable
+from service.client.errors import AddressWrong, ApiError, ClientError, FileWrong, Unreachable, Unsendable
 
 _COMMANDS = "service.cli.commands"
 
@@ -160,7 +160,7 @@ def _report(error: ClientError, session: Session) -> int:
         _report_answer(error, session)
         return exits.of_status(error.status)
     _complain(str(error), session)
-    return exits.USAGE if isinstance(error, AddressWrong | Unsendable) else exits.BROKEN
+    return exits.USAGE if isinstance(error, AddressWrong | FileWrong | Unsendable) else exits.BROKEN
 
 
 def _report_answer(error: ApiError, session: Session) -> None:

@@ -30,6 +30,10 @@ class Unsendable(ClientError):
         self.path = path
 
 
+class FileWrong(ClientError):
+    """A file cannot be read, or holds something else than what it should. The message names file and line."""
+
+
 class Unintelligible(ClientError):
     """Who answers is no Muster server, or one of another version."""
 

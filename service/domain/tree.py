@@ -47,3 +47,17 @@ class Named(NamedTuple):
 
     kind: str
     name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What a file says. `places`: where in it each thing stands, such as `queues[3]`. `is_all`: what it does
+    not name is deleted."""
+
+    tree: Tree
+    places: Mapping[Named, str]
+    is_all: bool = False
+
+    def place(self, what: Named) -> str:
+        """Of what is not in the file, its kind and name."""
+        return self.places.get(what, f"{what.kind} {what.name}")

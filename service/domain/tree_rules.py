@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from itertools import islice
 
-from service.domain.errors import FieldError
+from service.domain.errors import FieldError, InvalidRequest
 from service.domain.queue import Quota
 from service.domain.resources import shown_amount, wire_name
-from service.domain.tree import CohortSettings, Named, QueueSettings, Tree
+from service.domain.tree import CohortSettings, Named, QueueSettings, Tree, Wanted
 
 #: Every look at a queue's quota goes up the whole tree.
 MOST_LEVELS = 32
@@ -123,3 +123,12 @@ def broken_tree_rules(tree: Tree) -> tuple[tuple[Named, FieldError], ...]:
             for error in broken_queue_rules(queue, cohorts=parents)
         ),
     )
+
+
+def check_tree(tree: Tree, wanted: Wanted) -> None:
+    """Raises InvalidRequest that names every broken rule of `tree`, by its place in what is wanted."""
+    broken = broken_tree_rules(tree)
+    if broken:
+        raise InvalidRequest.of(
+            [FieldError(f"{wanted.place(what)}.{each.field}", each.message) for what, each in broken]
+        )

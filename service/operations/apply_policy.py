@@ -9,9 +9,9 @@ from datetime import datetime
 
 from sqlalchemy import Connection, Engine
 
-from service.domain.errors import Conflict, FieldError, InvalidRequest
-from service.domain.tree import Named, Tree
-from service.domain.tree_rules import broken_tree_rules
+from service.domain.errors import Conflict, FieldError
+from service.domain.tree import Named, Tree, Wanted
+from service.domain.tree_rules import check_tree
 from service.domain.wording import unended_groups
 from service.operations.transactions import in_transaction
 from service.operations.write_policy import Writing, write_tree
@@ -19,20 +19,6 @@ from service.store.cohorts import list_cohorts
 from service.store.config import raise_config_version
 from service.store.priority_classes import list_priority_classes
 from service.store.queues import QueueRecord, count_unended_groups, list_queues, lock_queues
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What a file says. `places`: where in it each thing stands, such as `queues[3]`. `is_all`: what it does
-    not name is deleted."""
-
-    tree: Tree
-    places: Mapping[Named, str]
-    is_all: bool = False
-
-    def place(self, what: Named) -> str:
-        """Of what is not in the file, its kind and name."""
-        return self.places.get(what, f"{what.kind} {what.name}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,10 +93,7 @@ def _plan(conn: Connection, wanted: Wanted, *, is_locked: bool = False) -> Appli
         )
     # 2. Whether that keeps to the rules. A queue that is on its way out still needs its cohort.
     leaving = {name: queue.settings for name, queue in stored.leaving.items()}
-    broken = broken_tree_rules(replace(after, queues={**leaving, **after.queues}))
-    if broken:
-        errors = [FieldError(f"{wanted.place(what)}.{each.field}", each.message) for what, each in broken]
-        raise InvalidRequest.of(errors)
+    check_tree(replace(after, queues={**leaving, **after.queues}), wanted)
     # 3. Whether what goes may go.
     gone = [queue for name, queue in stored.queues.items() if name not in after.queues]
     if is_locked:

@@ -10,15 +10,15 @@ import pytest
 
 from service.api.body import read_json
 from service.api.openapi import document
-from service.api.patterns import TOLD
-from service.api.schemas.cohort import CohortRequest
 from service.api.schemas.group import BatchRequest, GroupRequest
 from service.api.schemas.key import KeyRequest
 from service.api.schemas.node import DrainRequest
-from service.api.schemas.policy import PolicyRequest
-from service.api.schemas.queue import QueueRequest
-from service.api.sentences import readable
 from service.domain.errors import InvalidRequest
+from service.wire.cohort import CohortRequest
+from service.wire.patterns import TOLD
+from service.wire.policy import PolicyRequest
+from service.wire.queue import QueueRequest
+from service.wire.sentences import readable
 
 _DURATION = "Write 90s, 10m, 4h, 1h30m or 2d, or a number of seconds."
 _NAME = "Only letters, digits and . _ - may be in it, and a letter or a digit is first."

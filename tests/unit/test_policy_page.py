@@ -12,12 +12,12 @@ import pytest
 import yaml
 
 from service.admission.policy import Policy
-from service.api.schemas.cohort import CohortRequest
-from service.api.schemas.policy import PolicyRequest, wanted_of
-from service.api.schemas.queue import QueueRequest
-from service.cli.policy_file import PolicyFile, policy_text
+from service.client.policy_file import PolicyFile, policy_text
 from service.domain.tree_rules import broken_tree_rules
 from service.settings import Settings
+from service.wire.cohort import CohortRequest
+from service.wire.policy import PolicyRequest, wanted_of
+from service.wire.queue import QueueRequest
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "policy.md").read_text()

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from service.api.repeated_keys import find_repeated_key
+from service.wire.repeated_keys import find_repeated_key
 
 
 class _Object(list[tuple[str, Any]]):

@@ -8,18 +8,11 @@ from litestar.params import FromPath, JSONBody
 from service.api.auth import require_admin
 from service.api.body import StrictJson
 from service.api.deps import BellsDep, ClockDep, EngineDep, PrincipalDep
-from service.api.schemas.cohort import (
-    CohortAnswer,
-    CohortList,
-    CohortPatch,
-    CohortRequest,
-    changed_cohort,
-    cohort_answer,
-    new_cohort,
-)
+from service.api.schemas.cohort import CohortAnswer, CohortList, cohort_answer
 from service.operations import cohorts
 from service.operations.read_cohorts import get_cohort, list_cohorts
 from service.points import reach
+from service.wire.cohort import CohortPatch, CohortRequest, changed_cohort, new_cohort
 
 
 class CohortsController(Controller):

@@ -11,7 +11,6 @@ from litestar.params import FromPath, QueryParameter
 
 from service.api.deps import EngineDep, EventHubDep, PrincipalDep
 from service.api.event_hub import CutOff, EventHub, Listener
-from service.api.patterns import EVENT_CURSOR
 from service.api.schemas.event import EventPageAnswer, event_answer, sent_event
 from service.api.schemas.group_filter import Limit
 from service.api.schemas.ids import group_id_of
@@ -19,6 +18,7 @@ from service.api.streams import TypedStream
 from service.domain.errors import FieldError, InvalidRequest
 from service.operations.read_events import list_group_events
 from service.operations.read_groups import get_group_row
+from service.wire.patterns import EVENT_CURSOR
 
 #: A comment is sent when nothing happens for so long, so that nobody on the way gives up.
 KEEP_ALIVE_SECONDS = 15.0

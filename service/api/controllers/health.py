@@ -8,7 +8,7 @@ from litestar import get
 
 from service.api.auth import PUBLIC
 from service.api.deps import ReadinessDep
-from service.api.wire import AnswerStruct
+from service.wire.values import AnswerStruct
 
 
 class Alive(AnswerStruct, frozen=True, kw_only=True):

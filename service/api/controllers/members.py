@@ -11,7 +11,6 @@ from litestar.params import FromPath, FromQuery, QueryParameter
 
 from service.api.deps import BellsDep, ClockDep, EngineDep, EventHubDep, PrincipalDep, SettingsDep
 from service.api.log_stream import LogReader, follow_log
-from service.api.patterns import MEMBER_CURSOR
 from service.api.schemas.group_filter import Limit
 from service.api.schemas.ids import group_id_of
 from service.api.schemas.member import MemberAnswer, MemberPageAnswer, member_answer
@@ -21,6 +20,7 @@ from service.operations import cancel
 from service.operations import read_members as reads
 from service.operations.member_logs import LONGEST_READ_BYTES
 from service.points import reach
+from service.wire.patterns import MEMBER_CURSOR
 
 _TEXT = "text/plain"
 #: A member's number in an address. More digits than an int4 has would be nobody's.

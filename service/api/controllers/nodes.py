@@ -10,12 +10,12 @@ from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
 from service.api.auth import require_operator
 from service.api.body import StrictJson
 from service.api.deps import BellsDep, ClockDep, EngineDep, PrincipalDep
-from service.api.patterns import NO_NUL
 from service.api.schemas.node import DrainRequest, NodeAnswer, NodeList, node_answer
-from service.api.wire import seconds_of
 from service.operations import nodes
 from service.points import reach
 from service.store.nodes import NodeFilter
+from service.wire.patterns import NO_NUL
+from service.wire.values import seconds_of
 
 FilterText: TypeAlias = Annotated[str | None, QueryParameter(min_length=1, max_length=128, pattern=NO_NUL)]
 

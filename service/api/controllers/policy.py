@@ -11,13 +11,12 @@ from service.api.deps import BellsDep, ClockDep, EngineDep, PrincipalDep
 from service.api.schemas.policy import (
     PolicyAnswer,
     PolicyChanges,
-    PolicyRequest,
     changes_answer,
     policy_answer,
-    wanted_of,
 )
 from service.operations import apply_policy
 from service.points import reach
+from service.wire.policy import PolicyRequest, wanted_of
 
 
 class PolicyController(Controller):

@@ -9,10 +9,10 @@ from litestar import Controller, get
 from litestar.params import QueryParameter
 
 from service.api.deps import EngineDep, PrincipalDep
-from service.api.patterns import GROUP_ID, RECEIPT_CURSOR
 from service.api.schemas.group_filter import Limit
 from service.api.schemas.preemption import PreemptionPageAnswer, key_of, page_answer
 from service.operations.read_preemptions import list_preemptions
+from service.wire.patterns import GROUP_ID, RECEIPT_CURSOR
 
 
 class PreemptionsController(Controller):

@@ -10,7 +10,6 @@ from litestar.params import FromPath, JSONBody, PathParameter
 from service.api.auth import require_admin
 from service.api.body import StrictJson
 from service.api.deps import ClockDep, EngineDep, PrincipalDep
-from service.api.patterns import CLASS
 from service.api.schemas.priority_class import (
     PriorityClassAnswer,
     PriorityClassList,
@@ -18,6 +17,7 @@ from service.api.schemas.priority_class import (
 )
 from service.operations import priority_classes
 from service.points import reach
+from service.wire.patterns import CLASS
 
 NewName: TypeAlias = Annotated[str, PathParameter(min_length=1, max_length=63, pattern=CLASS)]
 

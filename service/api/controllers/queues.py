@@ -8,18 +8,13 @@ from litestar.params import FromPath, FromQuery, JSONBody
 from service.api.auth import require_admin
 from service.api.body import StrictJson
 from service.api.deps import BellsDep, ClockDep, EngineDep, PrincipalDep
-from service.api.schemas.queue import (
-    QueueAnswer,
-    QueueList,
-    QueuePatch,
-    QueueRequest,
-    queue_answer,
-)
-from service.api.schemas.queue_reading import changed_settings, new_settings
+from service.api.schemas.queue import QueueAnswer, QueueList, queue_answer
 from service.operations import queues
 from service.operations.delete_queue import delete_queue
 from service.operations.read_queues import get_queue, list_queues
 from service.points import reach
+from service.wire.queue import QueuePatch, QueueRequest
+from service.wire.queue_reading import changed_settings, new_settings
 
 
 class QueuesController(Controller):

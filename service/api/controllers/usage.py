@@ -6,7 +6,6 @@ from litestar import Controller, get
 from litestar.params import FromPath
 
 from service.api.deps import Caller, EngineDep, PartsDep, PrincipalDep
-from service.api.schemas.amounts import resource_of
 from service.api.schemas.group_filter import Text
 from service.api.schemas.sealed_cursor import CursorText
 from service.api.schemas.usage import (
@@ -19,6 +18,7 @@ from service.api.schemas.usage import (
 )
 from service.operations.read_usage import get_runtimes, get_usage
 from service.store.usage_reads import UsageFilter
+from service.wire.amounts import resource_of
 
 
 class UsageController(Controller):

@@ -7,9 +7,9 @@ from typing import Literal
 
 from service.api.schemas.explanation import ReasonAnswer, reason_answers
 from service.api.schemas.group_answer import PlaceAnswer
-from service.api.wire import AnswerStruct
 from service.domain.errors import InvalidRequest
 from service.operations.check_group import Check
+from service.wire.values import AnswerStruct
 
 
 class WrongFieldAnswer(AnswerStruct, frozen=True, kw_only=True):

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from service.api.wire import AnswerStruct
 from service.domain.unit import index_of
 from service.store.event_reads import EventRow
+from service.wire.values import AnswerStruct
 
 
 class EventAnswer(AnswerStruct, frozen=True, kw_only=True):

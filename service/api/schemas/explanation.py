@@ -6,11 +6,11 @@ from datetime import datetime
 from math import ceil
 from uuid import UUID
 
-from service.api.wire import AnswerStruct
 from service.domain.reasons import Reason
 from service.operations.explain_group import Explanation, Standing
 from service.operations.forecast_group import Forecast, ForecastBasis
 from service.operations.tell_reasons import Told
+from service.wire.values import AnswerStruct
 
 
 class PositionAnswer(AnswerStruct, frozen=True, kw_only=True):

@@ -8,13 +8,14 @@ from uuid import UUID
 
 from msgspec import Meta, field
 
-from service.api.patterns import CLASS, LABEL, LINE, NO_NUL, NO_NUL_LINES, VARIABLE
-from service.api.wire import Cpus, Duration, LongText, MemoryGib, Name, RequestStruct, ShortText
 from service.domain.dependency import When
 from service.domain.group import OnMemberLoss
 from service.domain.resources import MAX_GPUS_PER_MEMBER
 from service.domain.shape import Scheduling, Sizing
 from service.domain.unit import MAX_MEMBERS
+from service.wire.group_values import ClassName, Priority
+from service.wire.patterns import LABEL, LINE, NO_NUL, NO_NUL_LINES, VARIABLE
+from service.wire.values import Cpus, Duration, LongText, MemoryGib, Name, RequestStruct, ShortText
 
 #: So many groups may be sent at once.
 MAX_BATCH = 10_000
@@ -29,9 +30,6 @@ LabelName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128, pattern
 Labels: TypeAlias = Annotated[dict[LabelName, ShortText], Meta(max_length=64)]
 Command: TypeAlias = Annotated[list[LongText], Meta(min_length=1, max_length=1024)]
 Path: TypeAlias = Annotated[str, Meta(min_length=1, max_length=4096, pattern=NO_NUL)]
-Priority: TypeAlias = Annotated[int, Meta(ge=-1_000_000, le=1_000_000)]
-#: A name that cannot be taken for a number.
-ClassName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=63, pattern=CLASS)]
 
 
 class RequestsRequest(RequestStruct, frozen=True, kw_only=True):

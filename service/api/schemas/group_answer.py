@@ -8,13 +8,13 @@ from datetime import datetime
 from uuid import UUID
 
 from service.api.schemas.role_answer import RoleAnswer, role_answers
-from service.api.wire import AnswerStruct
 from service.domain.group import Elastic, Recovery
 from service.domain.resources import Resources
 from service.domain.shape import Shape
 from service.operations.read_groups import GroupBrief, GroupDetail
 from service.store.claim_reads import GroupClaim
 from service.store.live_reads import LiveUnit
+from service.wire.values import AnswerStruct
 
 
 class SizeAnswer(AnswerStruct, frozen=True, kw_only=True):

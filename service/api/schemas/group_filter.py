@@ -7,8 +7,8 @@ from typing import Annotated, TypeAlias
 
 from litestar.params import QueryParameter
 
-from service.api.patterns import NO_NUL
 from service.domain.errors import FieldError, InvalidRequest
+from service.wire.patterns import NO_NUL
 
 Text: TypeAlias = Annotated[str | None, QueryParameter(min_length=1, max_length=128, pattern=NO_NUL)]
 #: `label=team=vision`, repeated for several; all must hold.

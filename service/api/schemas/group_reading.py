@@ -17,12 +17,12 @@ from service.api.schemas.group import (
     RequestsRequest,
     RoleRequest,
 )
-from service.api.wire import cpus_milli_of, memory_mib_of, seconds_of
 from service.domain.dependency import Dependency
 from service.domain.errors import FieldError, InvalidRequest, UnsupportedField
 from service.domain.group import Elastic, GroupSpec, OnMemberLoss, Recovery, Role
 from service.domain.resources import Resources
 from service.domain.shape import Slice
+from service.wire.values import cpus_milli_of, memory_mib_of, seconds_of
 
 #: Fields of a role that the short form has at the top level, under their own names.
 _OF_A_ROLE = ("gpu", "node_labels", "slice", "command", "workdir", "image", "env", "secrets", "ready")

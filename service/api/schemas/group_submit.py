@@ -10,14 +10,14 @@ from uuid import UUID
 import msgspec
 from litestar.params import HeaderParameter
 
-from service.api.patterns import IDEMPOTENCY_KEY
 from service.api.schemas.group import BatchRequest, GroupRequest
 from service.api.schemas.group_reading import short_path
-from service.api.wire import AnswerStruct
 from service.domain.errors import FieldError, InvalidRequest
 from service.domain.principal import Principal
 from service.operations.secret_box import SecretBox
 from service.store.idempotency import SubmitKey
+from service.wire.patterns import IDEMPOTENCY_KEY
+from service.wire.values import AnswerStruct
 
 #: The same key and body within the life of the group answer with the group that there is.
 IdempotencyKey: TypeAlias = Annotated[

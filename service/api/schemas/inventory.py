@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from datetime import datetime
 from uuid import UUID
 
-from service.api.wire import AnswerStruct, number_of
 from service.domain.unit import index_of
 from service.inventory.compare import DriftKind
 from service.operations.audit import Audit, Finding
 from service.operations.inventory import Holder, NodeInventory
+from service.wire.values import AnswerStruct, number_of
 
 
 class RoomAnswer(AnswerStruct, frozen=True, kw_only=True):

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from uuid import UUID
 
-from service.api.wire import AnswerStruct, Name, RequestStruct
 from service.domain.principal import KeyRole
 from service.operations.keys import NewKey
 from service.store.keys import KeyRecord
+from service.wire.values import AnswerStruct, Name, RequestStruct
 
 
 class KeyRequest(RequestStruct, frozen=True, kw_only=True):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from service.api.wire import AnswerStruct
 from service.operations.read_members import Member
+from service.wire.values import AnswerStruct
 
 
 class MemberAnswer(AnswerStruct, frozen=True, kw_only=True):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from service.api.wire import AnswerStruct, Duration, RequestStruct, number_of
 from service.store.nodes import NodeDevice, NodeView
+from service.wire.values import AnswerStruct, Duration, RequestStruct, number_of
 
 
 class DrainRequest(RequestStruct, frozen=True, kw_only=True):

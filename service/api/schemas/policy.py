@@ -2,35 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
 
 import msgspec
-from msgspec import UNSET, Meta, field
+from msgspec import UNSET
 
-from service.api.schemas.cohort import CohortPatch, CohortRequest, cohort_fields, new_cohort
-from service.api.schemas.group import ClassName, Priority
-from service.api.schemas.queue import QueuePatch, QueueRequest, queue_fields
-from service.api.schemas.queue_reading import new_settings
-from service.api.wire import AnswerStruct, Name, RequestStruct
-from service.domain.errors import FieldError, InvalidRequest
-from service.domain.tree import CohortSettings, Named, QueueSettings, Tree
-from service.operations.apply_policy import Applied, Wanted
-
-
-class PriorityClassEntry(RequestStruct, frozen=True, kw_only=True):
-    name: ClassName
-    value: Priority
-
-
-class PolicyRequest(RequestStruct, frozen=True, kw_only=True):
-    """Queues and cohorts as they are to be: what is not said of one has its default, as in a POST."""
-
-    priority_classes: Annotated[list[PriorityClassEntry], Meta(max_length=1_000)] = field(
-        default_factory=list
-    )
-    cohorts: Annotated[list[CohortRequest], Meta(max_length=10_000)] = field(default_factory=list)
-    queues: Annotated[list[QueueRequest], Meta(max_length=10_000)] = field(default_factory=list)
+from service.domain.tree import CohortSettings, Named, QueueSettings, Tree, Wanted
+from service.operations.apply_policy import Applied
+from service.wire.cohort import CohortPatch, cohort_fields
+from service.wire.policy import PriorityClassEntry
+from service.wire.queue import QueuePatch, queue_fields
+from service.wire.values import AnswerStruct, Name
 
 
 class CohortEntry(CohortPatch, frozen=True, kw_only=True):
@@ -86,29 +69,6 @@ def policy_answer(tree: Tree) -> PolicyAnswer:
     )
 
 
-def wanted_of(request: PolicyRequest, *, is_all: bool) -> Wanted:
-    """Raises InvalidRequest that names each field by its path in the request."""
-    errors: list[FieldError] = []
-    cohorts = dict(_read(request.cohorts, "cohorts", new_cohort, errors))
-    queues = dict(_read(request.queues, "queues", new_settings, errors))
-    classes = dict(_read(request.priority_classes, "priority_classes", lambda each: each.value, errors))
-    if errors:
-        raise InvalidRequest.of(errors)
-    lists: Sequence[tuple[str, str, Sequence[Any]]] = (
-        ("cohort", "cohorts", request.cohorts),
-        ("queue", "queues", request.queues),
-    )
-    return Wanted(
-        tree=Tree(cohorts=cohorts, queues=queues, priority_classes=classes),
-        places={
-            Named(kind, each.name): f"{part}[{index}]"
-            for kind, part, entries in lists
-            for index, each in enumerate(entries)
-        },
-        is_all=is_all,
-    )
-
-
 def changes_answer(applied: Applied, wanted: Wanted, *, is_dry_run: bool) -> PolicyChanges:
     before, after = _entries(applied.before), _entries(applied.after)
     changes = [
@@ -125,23 +85,6 @@ def changes_answer(applied: Applied, wanted: Wanted, *, is_dry_run: bool) -> Pol
 
 
 _KINDS = ("priority_class", "cohort", "queue")
-
-
-def _read(
-    entries: Iterable[Any], part: str, read: Any, errors: list[FieldError]
-) -> Iterator[tuple[str, Any]]:
-    """Each entry by its name. What is wrong with one is added to `errors`."""
-    seen: dict[str, int] = {}
-    for index, each in enumerate(entries):
-        if each.name in seen:
-            message = f"{each.name} is there already, as {part}[{seen[each.name]}]."
-            errors.append(FieldError(f"{part}[{index}].name", message))
-            continue
-        seen[each.name] = index
-        try:
-            yield each.name, read(each)
-        except InvalidRequest as error:
-            errors += [FieldError(f"{part}[{index}].{wrong.field}", wrong.message) for wrong in error.errors]
 
 
 def _cohort_entry(cohort: CohortSettings) -> CohortEntry:

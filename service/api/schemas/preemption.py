@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 from math import isinf
 from typing import Literal
 
-from service.api.wire import AnswerStruct
 from service.operations.read_preemptions import Receipt, ReceiptPage
 from service.store.preemption_reads import ReceiptKey
+from service.wire.values import AnswerStruct
 
 Share = float | Literal["infinite"]
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

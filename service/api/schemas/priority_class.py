@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from service.api.schemas.group import Priority
-from service.api.wire import AnswerStruct, RequestStruct
+from service.wire.group_values import Priority
+from service.wire.values import AnswerStruct, RequestStruct
 
 
 class PriorityClassRequest(RequestStruct, frozen=True, kw_only=True):

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from service.api.wire import AnswerStruct, number_of
 from service.domain.group import Role
 from service.domain.masking import MASK
 from service.store.specs import StoredSpec
+from service.wire.values import AnswerStruct, number_of
 
 
 class RequestsAnswer(AnswerStruct, frozen=True, kw_only=True):

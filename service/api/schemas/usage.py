@@ -8,13 +8,13 @@ from typing import Annotated, TypeAlias
 import msgspec
 from litestar.params import QueryParameter
 
-from service.api.schemas.amounts import resource_name, unit_of
 from service.api.schemas.sealed_cursor import open_cursor, seal_cursor
-from service.api.wire import AnswerStruct, duration_text, whole_if_it_is
 from service.operations.learned_runtimes import Basis
 from service.operations.read_usage import PageStart, RuntimesView, UsageView
 from service.operations.secret_box import SecretBox
 from service.store.usage_reads import UsageKey, UsageRow
+from service.wire.amounts import resource_name, unit_of
+from service.wire.values import AnswerStruct, duration_text, whole_if_it_is
 
 _HOUR = 3600
 

@@ -14,9 +14,9 @@ from service.cli.printer import Cell
 from service.cli.session import Session, pass_session, print_options
 
 if TYPE_CHECKING:
-    from service.cli.policy_file import PolicyFile
     from service.client.errors import ApiError
     from service.client.policy import PolicyChange, PolicyChanges
+    from service.client.policy_file import PolicyFile
 
 _SIGNS: dict[str, tuple[str, str]] = {
     "created": ("+", "green"),
@@ -52,8 +52,8 @@ def apply(session: Session, *, path: str, dry_run: bool, prune: bool) -> None:
     In a pipe: one line for each thing that was made, changed or deleted, or for each field of it, apart by
     tabs; how many they are goes to standard error.
     """
-    from service.cli.policy_file import read_policy_file
     from service.client.errors import ApiError
+    from service.client.policy_file import read_policy_file
 
     file = read_policy_file(path)
     if prune and file.names_nothing:
@@ -78,7 +78,7 @@ def apply(session: Session, *, path: str, dry_run: bool, prune: bool) -> None:
 @pass_session
 def export(session: Session, *, output: Path | None) -> None:
     """Print all queues, cohorts and priority classes as a file for `muster apply` (admin)."""
-    from service.cli.policy_file import policy_text
+    from service.client.policy_file import policy_text
 
     with session.client() as client:
         policy = client.policy.get()

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from service.cli.files import FileWrong, parse_group_file, read_group_file
+from service.cli.files import parse_group_file, read_group_file
+from service.client.errors import FileWrong
 
 
 def test_one_mapping_is_one_group() -> None:
@@ -74,8 +75,8 @@ def test_values_mean_what_json_would_take_them_for(written: str, meant: object) 
 def test_a_key_that_is_there_twice_is_refused(text: str, said: str) -> None:
     with pytest.raises(FileWrong) as caught:
         parse_group_file(text, name="jobs.yaml")
-    assert caught.value.message.startswith("jobs.yaml")
-    assert said in caught.value.message
+    assert str(caught.value).startswith("jobs.yaml")
+    assert said in str(caught.value)
 
 
 def test_what_is_merged_in_may_be_given_anew() -> None:
@@ -88,7 +89,7 @@ def test_what_is_merged_in_may_be_given_anew() -> None:
 def test_the_line_that_is_no_yaml_is_shown_with_the_place() -> None:
     with pytest.raises(FileWrong) as caught:
         parse_group_file("name: a\nmembers: [1\ncommand: x\n", name="jobs.yaml")
-    said, line, mark = caught.value.message.splitlines()
+    said, line, mark = str(caught.value).splitlines()
     assert said.startswith("jobs.yaml, line 3, column 8: ")
     assert line[mark.index("^")] == ":"
     assert line.strip() == "command: x"
@@ -131,8 +132,8 @@ def _many_aliases() -> str:
 def test_a_broken_file_is_named_with_what_is_wrong(text: str, said: str) -> None:
     with pytest.raises(FileWrong) as caught:
         parse_group_file(text, name="jobs.yaml")
-    assert caught.value.message.startswith("jobs.yaml")
-    assert said in caught.value.message
+    assert str(caught.value).startswith("jobs.yaml")
+    assert said in str(caught.value)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ import pytest
 import yaml
 from hypothesis import given
 
-from service.cli.files import FileWrong
-from service.cli.policy_file import PolicyFile, policy_text
-from service.cli.strict_yaml import Loader
+from service.client.errors import FileWrong
+from service.client.policy_file import PolicyFile, policy_text
+from service.client.strict_yaml import Loader
 from tests.integration.api.policies import policies
 
 TEXT = """\

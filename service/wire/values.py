@@ -10,9 +10,9 @@ from typing import Annotated, TypeAlias
 
 from msgspec import Meta, Struct
 
-from service.api.patterns import DURATION, NAME, NO_NUL_LINES
 from service.domain.errors import FieldError, InvalidRequest
 from service.domain.resources import MAX_CPUS_MILLI, MAX_MEMORY_MIB
+from service.wire.patterns import DURATION, NAME, NO_NUL_LINES
 
 #: Ten years: longer than anything that is waited for, and an int4 of seconds.
 MAX_SECONDS = 315_360_000

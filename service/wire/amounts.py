@@ -7,10 +7,10 @@ from typing import Annotated, TypeAlias
 
 from msgspec import Meta
 
-from service.api.patterns import LINE
-from service.api.wire import cpus_milli_of, memory_mib_of, number_of
 from service.domain.errors import FieldError, InvalidRequest
 from service.domain.resources import CPUS, MEMORY
+from service.wire.patterns import LINE
+from service.wire.values import cpus_milli_of, memory_mib_of, number_of
 
 _CPUS, _MEMORY = "cpus", "memory_gib"
 _LEAST = {_CPUS: "0.001", _MEMORY: "1/1024"}

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from service.api.schemas.amounts import amounts_of
-from service.api.schemas.queue import QueuePatch, QueueRequest
-from service.api.schemas.said import Readers, as_limits, as_said, read_said
-from service.api.wire import seconds_of
 from service.domain.principal import KeyRole
 from service.domain.tree import QueueSettings
+from service.wire.amounts import amounts_of
+from service.wire.queue import QueuePatch, QueueRequest
+from service.wire.said import Readers, as_limits, as_said, read_said
+from service.wire.values import seconds_of
 
 
 def new_settings(request: QueueRequest) -> QueueSettings:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from service.api.patterns import DURATION, TOLD
+from service.wire.patterns import DURATION, TOLD
 
 _TYPE = re.compile(r"^Expected `(?P<wanted>[a-z |]+)`(?:, got `(?P<sent>[a-z]+)`)?$")
 _BOUND = re.compile(r"^Expected `(?:int|float)[ |a-z]*` (?P<sign>[<>]=?) (?P<bound>[-+.e0-9]+)$")

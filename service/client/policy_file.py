@@ -9,8 +9,9 @@ from typing import Any
 
 import yaml
 
-from service.cli.files import FileWrong, parse_documents, read_text
-from service.cli.strict_yaml import Loader
+from service.client.documents import parse_documents, read_text
+from service.client.errors import FileWrong
+from service.client.strict_yaml import Loader
 
 #: The kinds of a file, and the fields of each, in the order in which they are written.
 _PARTS = ("priority_classes", "cohorts", "queues")

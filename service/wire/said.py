@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from msgspec import UNSET, Struct
 
-from service.api.schemas.amounts import amounts_of
+from service.wire.amounts import amounts_of
 
 #: A field that was said, and its name, to what it is stored as.
 Reader: TypeAlias = Callable[[Any, str], Any]

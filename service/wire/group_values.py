@@ -1,0 +1,13 @@
+"""What is said of groups, and of what queues and classes let them have."""
+
+from __future__ import annotations
+
+from typing import Annotated, TypeAlias
+
+from msgspec import Meta
+
+from service.wire.patterns import CLASS
+
+Priority: TypeAlias = Annotated[int, Meta(ge=-1_000_000, le=1_000_000)]
+#: A name that cannot be taken for a number.
+ClassName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=63, pattern=CLASS)]
