@@ -50,8 +50,10 @@ def test_rows_are_sorted_by_time_and_ties_keep_their_order(tmp_path: Path) -> No
     log = _read(tmp_path, HEADER + "a,9,1,1,,,\nb,3,1,1,,,\nc,9,1,1,,,\nd,3,1,1,,,\n")
     assert [job.name for job in log.jobs] == ["b", "d", "a", "c"]
     assert log.warnings == (
-        "rows that were submitted before the row above them; jobs are taken in order of time: 2"
-        " (first: line 3)",
+        (
+            "rows that were submitted before the row above them; jobs are taken in order of time: 2"
+            " (first: line 3)"
+        ),
     )
 
 
