@@ -13,9 +13,6 @@ from simulation.replay.progress import Progress
 from simulation.replay.recorder import Recorder
 from simulation.sites.site import NodeEvent, Site
 
-#: Cycles between two reports of progress.
-_REPORT_EVERY = 256
-
 
 class NothingToReplay(ValueError):
     """No job of the log can be replayed on the site."""
@@ -28,12 +25,14 @@ def replay(
     events: Iterable[NodeEvent] = (),
     policy: str = "",
     progress: Callable[[Progress], None] | None = None,
+    report_every: int = 256,
     histories: int = 3,
 ) -> Outcome:
     """What the real cycle makes of these jobs, which come in the order of their submission and are read one
     by one; deterministic.
 
     `events`: of nodes, besides the outages of the site. `policy`: how the outcome calls the site's policy.
+    `progress` is told every `report_every` cycles.
     `histories`: of so many of the groups that wait longest the reasons are told. Raises NothingToReplay
     without a job. What can never end, for it never fits or nobody releases it, waits when all else is over.
     """
@@ -55,7 +54,7 @@ def replay(
         kept=histories,
     )
     for reached in _recorded(simulation, recorder):
-        if progress is not None and recorder.cycles % _REPORT_EVERY == 0:
+        if progress is not None and recorder.cycles % report_every == 0:
             progress(reached)
     return recorder.outcome(site=site.name, policy=policy, cpu_seconds=time.process_time() - began)
 

@@ -184,9 +184,9 @@ def test_no_file_names_a_place_on_somebodys_machine() -> None:
 
 
 def test_every_folder_of_tests_is_run() -> None:
-    """`make test` runs the testpaths, `make faults` the rest."""
+    """`make test` runs the testpaths, `make faults` and `make test-traces` the rest."""
     options = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
     folders = {
         f"tests/{path.relative_to(ROOT / 'tests').parts[0]}" for path in TESTS if path.name[:5] == "test_"
     }
-    assert folders == {*options["testpaths"], "tests/faults"}
+    assert folders == {*options["testpaths"], "tests/faults", "tests/traces"}
