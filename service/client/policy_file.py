@@ -1,4 +1,4 @@
-"""Policy files: queues, cohorts and priority classes of a site in YAML, read and written."""
+"""Policy files: how a site decides, its queues, cohorts and priority classes in YAML, read and written."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import yaml
 from service.client.documents import read_text
 from service.client.placed_file import PlacedFile
 
+_SCHEDULING = "scheduling"
 #: The kinds of a file, and the fields of each, in the order in which they are written.
 _PARTS = ("priority_classes", "cohorts", "queues")
 _FIELDS = (
@@ -44,7 +45,7 @@ class PolicyFile(PlacedFile):
     """A policy as it was read."""
 
     def __init__(self, name: str, text: str) -> None:
-        super().__init__(name, text, parts=_PARTS)
+        super().__init__(name, text, parts=(_SCHEDULING, *_PARTS))
 
     @property
     def names_nothing(self) -> bool:
@@ -65,7 +66,8 @@ def read_policy_file(path: str) -> PolicyFile:
 
 def policy_text(policy: dict[str, Any]) -> str:
     """The file that says this policy: always the same text for the same policy."""
-    parts = {
+    parts: dict[str, Any] = {_SCHEDULING: policy[_SCHEDULING]} if policy.get(_SCHEDULING) else {}
+    parts |= {
         part: [_ordered(entry) for entry in sorted(policy[part], key=lambda entry: str(entry["name"]))]
         for part in _PARTS
         if policy.get(part)

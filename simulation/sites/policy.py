@@ -9,12 +9,13 @@ from typing import Any
 
 import msgspec
 
-from service.admission.policy import Policy
+from service.admission.policy import DEFAULT, Policy, policy_as_said
 from service.admission.world import Cohort, Queue
 from service.client.documents import read_text
 from service.client.errors import FileWrong
 from service.client.policy_file import PolicyFile
 from service.domain.errors import InvalidRequest
+from service.domain.scheduling import UNSAID
 from service.domain.tree import Tree
 from service.domain.tree_rules import check_tree
 from service.wire.decoding import decode
@@ -53,7 +54,7 @@ def policy_of(body: Mapping[str, Any], *, name: str) -> SitePolicy:
     return SitePolicy(
         name=name,
         tree=wanted.tree,
-        policy=Policy(),
+        policy=policy_as_said(DEFAULT, wanted.tree.scheduling or UNSAID),
         queues=_queues(wanted.tree, ids),
         cohorts=_cohorts(wanted.tree, ids),
     )
