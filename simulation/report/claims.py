@@ -96,13 +96,13 @@ def _of_sizes(facts: Facts) -> Iterator[str]:
 
 
 def _of_replays(measures: Sequence[Measures]) -> Iterator[str]:
+    alike: dict[str, list[str]] = {}
     for each in measures:
-        never = each.all.never_started
-        if never:
-            yield (
-                f"{each.policy}: {never:,} of {each.groups:,} groups never started ({_fates(each)});"
-                " waits are of the others."
-            )
+        if each.all.never_started:
+            told = f"{each.all.never_started:,} of {each.groups:,} groups never started ({_fates(each)})"
+            alike.setdefault(told, []).append(each.policy)
+    for told, policies in alike.items():
+        yield f"{', '.join(policies)}: {told}; waits are of the others."
     overloaded = [each for each in measures if _is_overloaded(each)]
     if overloaded:
         told = "; ".join(

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from simulation.logs.job import Ending, LoggedJob
-from simulation.logs.log import Log
+from simulation.logs.log import Log, Reason
 from simulation.measures.spread import Spread, spread_of
 from simulation.measures.table import Floats
 from simulation.measures.waiting import BIG_GPUS
@@ -63,10 +63,7 @@ def facts_of(log: Log) -> Facts:
     return Facts(
         name=log.name,
         jobs=len(jobs),
-        left_out=tuple(
-            Missing(text=each.text, count=each.count, where=_place(each.line, each.column))
-            for each in log.left_out
-        ),
+        left_out=missing_of(log.left_out),
         said=tuple(log.warnings),
         arrival_seconds=(jobs[-1].submitted_at - jobs[0].submitted_at).total_seconds() if jobs else 0.0,
         gpu_seconds=float((ran * gpus).sum()),
@@ -80,6 +77,12 @@ def facts_of(log: Log) -> Facts:
         longest_seconds=longest,
         at_longest=int((ran == longest).sum()),
         runtime_step=_step(ran),
+    )
+
+
+def missing_of(reasons: Iterable[Reason]) -> tuple[Missing, ...]:
+    return tuple(
+        Missing(text=each.text, count=each.count, where=_place(each.line, each.column)) for each in reasons
     )
 
 

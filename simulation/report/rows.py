@@ -85,6 +85,7 @@ def _parts(measures: Sequence[Measures], path: str, figure: str, most: int | Non
 def _fairness(measures: Sequence[Measures]) -> Iterator[Row]:
     yield row("Jain of shares", _all(measures, "jain.index"), spans.index, best="most")
     yield row("over hours", _all(measures, "jain.hours"), spans.count, best="")
+    yield row("median rho", _all(measures, "finish_time.rho.p50"), spans.decimal)
     yield row("worst rho", _all(measures, "finish_time.rho.most"), spans.decimal)
     yield row("rho above 1.05", _all(measures, "finish_time.unfair"), spans.percent)
 

@@ -63,7 +63,7 @@ def made_comparison(
         history = History(number=number, reasons=((runs[number].at, ("WaitingForTurn", "InsufficientGpus")),))
         measures.append(measure(outcome(runs, up=64, histories=[history], policy=policy), SHARES))
     replayed = Replayed(
-        site="cluster.yaml", nodes=8, gpus=64, layout="node", wrong_limits=None, seed=1, node_events=0
+        site="cluster.yaml", nodes=8, gpus=64, layout="node", wrong_limits=None, seed=1, outages=0
     )
     return compare(facts_of(made_log(jobs, left_out=left_out)), replayed, measures)
 

@@ -128,7 +128,7 @@ def test_the_domain_needs_nothing_that_has_to_be_installed() -> None:
 
 def test_the_command_line_starts_processes_and_otherwise_talks_through_the_client() -> None:
     allowed = re.compile(
-        r"service(\.(cli|client|domain|settings|clock|logs)(\..*)?|\.api\.\w+|\.store\.migrate)?|workers(\..*)?"
+        r"service(\.(cli|client|domain|settings|clock|logs)(\..*)?|\.api\.\w+|\.store\.migrate)?|(workers|simulation)(\..*)?"
     )
     for path in sorted((ROOT / "service" / "cli").rglob("*.py")):
         ours = [module for module in imported_modules(path) if module.split(".")[0] in PACKAGES]

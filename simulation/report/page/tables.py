@@ -116,7 +116,7 @@ def longest_grid(measures: Measures) -> Grid:
         heads=("group", "tenant", "GPUs", "submitted after", "waited", "", "mostly for"),
         lines=tuple(
             (
-                f"#{each.number + 1}",
+                each.name,
                 each.tenant or "(none)",
                 spans.count(each.gpus),
                 spans.span(each.submitted_seconds),
@@ -136,7 +136,7 @@ def _mostly(wait: LongWait) -> str:
 def history_grid(policy: str, wait: LongWait) -> Grid:
     """Why that group waited, from its submission on."""
     return Grid(
-        title=f"{policy}: why group #{wait.number + 1} waited",
+        title=f"{policy}: why {wait.name} waited",
         heads=("from", "until", "for", "reasons, the most binding first"),
         lines=tuple(
             (
