@@ -55,6 +55,10 @@ test: $(STAMP) ## Run the tests (PYTEST_ARGS='-k word' to choose)
 faults: $(STAMP) ## Kill, freeze and starve a stack under load (PYTEST_ARGS to choose)
 	$(PY) -m pytest tests/faults -n 2 --dist loadgroup $(PYTEST_ARGS)
 
+.PHONY: suite-check
+suite-check: $(STAMP) ## Run a small scale of a peer's performance suite, with its checker
+	$(PY) -m pytest tests/suite -n 2 --dist loadgroup $(PYTEST_ARGS)
+
 .PHONY: chaos
 chaos: $(STAMP) ## Kill parts of a stack at random, 200 times (SEED= and KILLS= to choose)
 	$(PY) -m pytest -s tests/faults/test_random_kills.py --seed $(or $(SEED),new) --kills $(or $(KILLS),200)
@@ -66,10 +70,6 @@ test-redis: $(STAMP) ## Run the inventory tests on a Redis server from the syste
 	else \
 		echo "skipped: no $${MUSTER_TEST_REDIS:-/usr/bin/redis-server} here (Debian: apt-get install redis-server)"; \
 	fi
-
-.PHONY: test-traces
-test-traces: $(STAMP) ## Replay traces and compare with a reference (MUSTER_TRACES= to name their folder; PYTEST_ARGS=--all-rows for all)
-	$(PY) -m pytest tests/traces -n 2 $(PYTEST_ARGS)
 
 .PHONY: openapi
 openapi: $(STAMP) ## Write openapi/openapi.json from the code

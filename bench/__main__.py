@@ -1,4 +1,5 @@
-"""`python -m bench [NAME ...]`: run benchmarks, store what they found, and write the page."""
+"""`python -m bench [NAME ...]`: run benchmarks, store what they found, and write the page. `python -m bench
+suite NAME` runs a workload of a peer."""
 
 from __future__ import annotations
 
@@ -15,10 +16,12 @@ from bench.crowd import run as crowd
 from bench.history import run as history
 from bench.machine import describe_machine, load_average
 from bench.page.markdown import write_readme
+from bench.page.shown import show
 from bench.results import Result, Stored, write_stored
 from bench.servers import short_folder
 from bench.streams import run as streams
 from bench.submit import run as submit
+from bench.suite import command as suite
 
 #: In the order in which they run; the value runs one at full or at a shorter length.
 BENCHMARKS: Mapping[str, Callable[[float], Result]] = {
@@ -35,13 +38,15 @@ BENCHMARKS: Mapping[str, Callable[[float], Result]] = {
 
 def main() -> int:
     """0 if every limit is kept or `--no-limits` was given, else 1."""
+    if sys.argv[1:2] == ["suite"]:
+        return suite.main(sys.argv[2:])
     options = _parse()
     # A benchmark that is told to stop ends its servers.
     signal.signal(signal.SIGTERM, _stop)
     is_kept = True
     for name in options.names or BENCHMARKS:
         stored = _run(name, options.scale)
-        is_kept &= _show(stored)
+        is_kept &= show(stored)
         if not options.dry:
             write_stored(stored)
     if not options.dry:
@@ -57,18 +62,6 @@ def _run(name: str, scale: float) -> Stored:
     with short_folder() as folder:
         machine = describe_machine(folder)
     return Stored(result=result, machine=machine, load_average=before, took_seconds=round(took, 1))
-
-
-def _show(stored: Stored) -> bool:
-    is_kept = True
-    for figure in (*stored.result.figures, *stored.result.parts):
-        verdict = {True: "kept", False: "NOT KEPT", None: ""}[figure.is_kept]
-        limit = figure.at_most if figure.at_most is not None else figure.at_least
-        told = "" if limit is None else f"  (limit {limit:g}: {verdict})"
-        print(f"  {figure.name}: {figure.value:g} {figure.unit}{told}")
-        is_kept &= figure.is_kept is not False
-    print(f"  took {stored.took_seconds:g} s, load average before {stored.load_average:g}", flush=True)
-    return is_kept
 
 
 def _parse() -> argparse.Namespace:

@@ -66,14 +66,21 @@ async def _connection(target: Target, bodies: Iterator[bytes], load: Load) -> No
     try:
         for body in bodies:
             began_at = time.perf_counter()
-            writer.write(posted(target, body))
-            async with asyncio.timeout(_LONGEST_ANSWER_SECONDS):
-                status, answer = await read_answer(reader)
+            await post(reader, writer, target=target, body=body)
             load.seconds.append(time.perf_counter() - began_at)
-            if status != target.status:
-                raise UnexpectedAnswer(f"{target.path} answered {status}: {answer[:300].decode()}")
     finally:
         writer.close()
+
+
+async def post(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, *, target: Target, body: bytes
+) -> None:
+    """Ask, and wait for the answer. Raises UnexpectedAnswer."""
+    writer.write(posted(target, body))
+    async with asyncio.timeout(_LONGEST_ANSWER_SECONDS):
+        status, answer = await read_answer(reader)
+    if status != target.status:
+        raise UnexpectedAnswer(f"{target.path} answered {status}: {answer[:300].decode()}")
 
 
 def posted(target: Target, body: bytes) -> bytes:

@@ -72,7 +72,9 @@ class Profile:
 
 
 @contextmanager
-def profiled_stack(folder: Path, profile: Profile, *, nodes: str, launcher: str) -> Iterator[Stack]:
+def profiled_stack(
+    folder: Path, profile: Profile, *, nodes: str, launcher: str, levels: str = "host"
+) -> Iterator[Stack]:
     """`whole_stack`, watched."""
     samples = folder / "samples"
     samples.mkdir()
@@ -81,7 +83,7 @@ def profiled_stack(folder: Path, profile: Profile, *, nodes: str, launcher: str)
     have_statements_counted(data)
     watching = {"PYTHONPATH": str(_SAMPLER), "BENCH_SAMPLES": str(samples)}
     pids: dict[str, int] = {}
-    with whole_stack(folder, nodes=nodes, launcher=launcher, more=watching) as stack:
+    with whole_stack(folder, nodes=nodes, launcher=launcher, more=watching, levels=levels) as stack:
         engine = create_engine(stack.parts.postgres.url)
         try:
             create_statements(engine)

@@ -41,13 +41,15 @@ def both_stores(folder: Path) -> Iterator[tuple[str, str]]:
 
 @contextmanager
 def whole_stack(
-    folder: Path, *, nodes: str, launcher: str, more: Mapping[str, str] | None = None
+    folder: Path, *, nodes: str, launcher: str, more: Mapping[str, str] | None = None, levels: str = "host"
 ) -> Iterator[Stack]:
     """Every process as shipped, ready; nothing of it lives afterwards. `more`: further variables."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("MUSTER_")}
     environ |= more or {}
     data = folder / "data"
-    options = StackOptions(data=data, port=0, nodes=nodes, launcher=launcher, pool="bench", environ=environ)
+    options = StackOptions(
+        data=data, port=0, nodes=nodes, launcher=launcher, pool="bench", levels=levels, environ=environ
+    )
     stack = Stack(options)
     try:
         with stack:

@@ -42,7 +42,6 @@ COMMANDS = {
     "inventory": f"{_COMMANDS}.inventory:inventory",
     "receipts": f"{_COMMANDS}.receipts:receipts",
     "audit": f"{_COMMANDS}.audit:audit",
-    "simulate": f"{_COMMANDS}.simulate:simulate",
     "up": f"{_COMMANDS}.up:up",
     "down": f"{_COMMANDS}.down:down",
     "backup": f"{_COMMANDS}.backup:backup",
@@ -66,10 +65,7 @@ click.rich_click.COMMAND_GROUPS = {
                 *("cancel", "hold", "release", "update"),
             ],
         },
-        {
-            "name": "Policy",
-            "commands": ["queues", "cohorts", "priorities", "usage", "apply", "export", "simulate"],
-        },
+        {"name": "Policy", "commands": ["queues", "cohorts", "priorities", "usage", "apply", "export"]},
         {"name": "Nodes and keys", "commands": ["nodes", "inventory", "receipts", "audit", "keys"]},
         {
             "name": "This machine",

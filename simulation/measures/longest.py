@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from simulation.measures.table import Floats, Table
-from simulation.outcome.group import Fate
 from simulation.outcome.outcome import History, Outcome
 
 #: So many are told of.
@@ -34,7 +32,6 @@ class LongWait:
     was among the reasons, the longest first."""
 
     number: int
-    name: str
     tenant: str
     gpus: int
     submitted_seconds: float
@@ -45,17 +42,14 @@ class LongWait:
     seconds_by_code: tuple[tuple[str, float], ...]
 
 
-def longest_of(outcome: Outcome, table: Table, name_of: Callable[[int], str]) -> tuple[LongWait, ...]:
-    """The longest first; equals by number. Waits count up to the first start, or as long as none came; who
-    waits for what can never be is not among them."""
+def longest_of(outcome: Outcome, table: Table) -> tuple[LongWait, ...]:
+    """The longest first; equals by number. Waits count up to the first start, or as long
+    as none came."""
     waits = _waits(table)
     histories = {each.number: each for each in outcome.histories}
     order = np.lexsort((np.arange(len(waits)), -waits))[:_MOST]
     return tuple(
-        replace(
-            _long_wait(int(number), float(waits[number]), table, histories.get(int(number))),
-            name=name_of(int(number)),
-        )
+        _long_wait(int(number), float(waits[number]), table, histories.get(int(number)))
         for number in order
         if waits[number] > 0
     )
@@ -64,8 +58,7 @@ def longest_of(outcome: Outcome, table: Table, name_of: Callable[[int], str]) ->
 def _waits(table: Table) -> Floats:
     groups = table.groups
     left = np.where(np.isnan(groups.ended), table.horizon, groups.ended)
-    waits = np.where(groups.has_started, groups.wait, left - groups.submitted)
-    return np.where(groups.fate == Fate.NEVER_FITS, 0.0, waits)
+    return np.where(groups.has_started, groups.wait, left - groups.submitted)
 
 
 def _long_wait(number: int, wait: float, table: Table, history: History | None) -> LongWait:
@@ -74,7 +67,6 @@ def _long_wait(number: int, wait: float, table: Table, history: History | None) 
     spans = _spans(history, until=submitted + wait) if history else ()
     return LongWait(
         number=number,
-        name="",
         tenant=table.tenants[groups.tenant[number]],
         gpus=int(groups.gpus[number]),
         submitted_seconds=submitted,

@@ -106,7 +106,12 @@ def _write(output: Path, text: str) -> None:
 
 
 def _refusal(error: ApiError, file: PolicyFile) -> PolicyRefused:
-    return PolicyRefused("\n".join(file.told(wrong.field, wrong.message) for wrong in error.errors))
+    lines = []
+    for wrong in error.errors:
+        line = file.line_of(wrong.field)
+        where = file.name if line is None else f"{file.name}, line {line}"
+        lines.append(f"{where}: {wrong.field}: {wrong.message}")
+    return PolicyRefused("\n".join(lines))
 
 
 def _show(session: Session, done: PolicyChanges) -> None:

@@ -1,0 +1,1 @@
+"""The performance suite of a peer, Kueue, regenerated and run through every process of the stack."""

@@ -1,0 +1,34 @@
+"""The checker: what a run came to, and whether it kept the rules, from PostgreSQL alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sqlalchemy import Engine
+
+from bench.suite.measures import Measures, read_measures
+from bench.suite.rules import broken_rules
+from bench.suite.workloads import Workload
+
+
+class RulesBroken(Exception):
+    """A run whose figures are worth nothing; each line says what went wrong."""
+
+
+def check_run(engine: Engine, workload: Workload, *, has_preemption: bool) -> Measures:
+    """Raises RulesBroken."""
+    with engine.connect() as conn:
+        broken = list(broken_rules(conn))
+        if broken:
+            raise RulesBroken("\n".join(broken))
+        measures = read_measures(conn)
+    if wrong := list(_not_as_sent(measures, workload, has_preemption=has_preemption)):
+        raise RulesBroken("\n".join(wrong))
+    return measures
+
+
+def _not_as_sent(measures: Measures, workload: Workload, *, has_preemption: bool) -> Iterator[str]:
+    if measures.groups_by_class != workload.classes():
+        yield f"there are {dict(measures.groups_by_class)} groups instead of {dict(workload.classes())}"
+    if measures.evictions and not has_preemption:
+        yield f"{measures.evictions} evictions where nobody may be evicted"

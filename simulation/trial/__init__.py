@@ -1,1 +1,0 @@
-"""From files to figures: a log replayed on a cluster under each of several policies."""
