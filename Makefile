@@ -71,6 +71,10 @@ test-redis: $(STAMP) ## Run the inventory tests on a Redis server from the syste
 		echo "skipped: no $${MUSTER_TEST_REDIS:-/usr/bin/redis-server} here (Debian: apt-get install redis-server)"; \
 	fi
 
+.PHONY: test-traces
+test-traces: $(STAMP) ## Replay traces and compare with a reference (MUSTER_TRACES= to name their folder; PYTEST_ARGS=--all-rows for all)
+	$(PY) -m pytest tests/traces -n 2 $(PYTEST_ARGS)
+
 .PHONY: openapi
 openapi: $(STAMP) ## Write openapi/openapi.json from the code
 	@mkdir -p openapi

@@ -7,8 +7,12 @@ from datetime import datetime
 
 from service.admission.world import PendingUnit
 from service.domain.dependency import When
+from service.domain.lifecycle.facts import Policy as Recovery
 from service.domain.shape import Shape
 from service.domain.status import Status
+
+#: A log shows one run of a job: one that failed by itself is not started again.
+ONE_RUN = Recovery(max_restarts=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,7 +22,7 @@ class Job:
     Each unit ends by itself `runtime_seconds` after it was admitted (None: never), anew with each attempt,
     unless its time limit comes first: then as `ends_as`, which is Succeeded, Failed or Cancelled. Told to
     stop, it is gone after `stop_seconds`, or its grace if that is shorter. Its first `failed_starts`
-    attempts come no further than their start. `after`: the groups that have to end first, and how. If it
+    attempts are refused by the launcher. `after`: the groups that have to end first, and how. If it
     still waits at `withdrawn_at`, it is cancelled then.
     """
 
@@ -31,6 +35,7 @@ class Job:
     after: tuple[tuple[int, When], ...] = ()
     tenant: str = ""
     withdrawn_at: datetime | None = None
+    recovery: Recovery = ONE_RUN
 
     @property
     def group_id(self) -> int:

@@ -6,10 +6,12 @@ ledger in PostgreSQL says how much that is at an instant.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from math import log
+
+from service.domain.status import NOT_CHARGED, Cause
 
 QueueResource = tuple[int, str]
 
@@ -57,3 +59,31 @@ class PastUse:
         # A launcher's clock may be ahead.
         seconds = max(0.0, (now - as_of).total_seconds())
         return float(amount * 2.0 ** (-seconds / self.half_life_seconds))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """Amounts by resource that an attempt held from one instant to another."""
+
+    usage: Mapping[str, int]
+    began_at: datetime
+    ended_at: datetime
+
+
+def charges_of(
+    queue_id: int, held: Iterable[Held], *, ended_at: datetime, cause: Cause | None, half_life_seconds: float
+) -> Iterator[Charge]:
+    """What a closed attempt counts at its end, as the ledger in PostgreSQL reckons it: an amount a that was
+    held for d seconds counts a * (1 - 2^(-d/h)) * h / ln 2 when they are over, and decays from then on."""
+    if half_life_seconds <= 0 or cause in NOT_CHARGED:
+        return
+    counted: dict[str, float] = {}
+    for each in held:
+        lived = max(0.0, (each.ended_at - each.began_at).total_seconds()) / half_life_seconds
+        since = max(0.0, (ended_at - each.ended_at).total_seconds()) / half_life_seconds
+        counts = half_life_seconds / log(2) * (1.0 - 2.0**-lived) * 2.0**-since
+        for resource, amount in each.usage.items():
+            if amount:
+                counted[resource] = counted.get(resource, 0.0) + amount * counts
+    for resource, amount_seconds in sorted(counted.items()):
+        yield Charge(queue_id=queue_id, resource=resource, amount_seconds=amount_seconds, as_of=ended_at)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+
+from service.domain.scheduling import SchedulingSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,3 +32,10 @@ class Policy:
 
 
 DEFAULT = Policy()
+
+
+def policy_as_said(policy: Policy, scheduling: SchedulingSettings) -> Policy:
+    """`policy` with everything that admins have said. The leader, a check and a replay all decide by this."""
+    said = scheduling.said
+    unbounded = {name: None for name, value in said.items() if value in ("all", "none")}
+    return replace(policy, **{**said, **unbounded})

@@ -15,6 +15,7 @@ from service.admission.pauses import Pauses
 from service.domain.claim import Claim
 from service.domain.node import Place
 from service.domain.queue import Order, QueuePolicy, Quota, Stop
+from service.domain.scheduling import UNSAID, SchedulingSettings
 from service.domain.shape import Shape
 
 
@@ -81,7 +82,7 @@ class Queue:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Configuration:
     """Everything that `config.version` counts: replaced as a whole when it moves (L2). `nodes_version`: of
-    the part that pools and nodes are."""
+    the part that pools and nodes are. `scheduling`: how the whole cluster decides, as far as it is said."""
 
     version: int
     queues: Mapping[int, Queue]
@@ -89,6 +90,7 @@ class Configuration:
     nodes: Mapping[int, Node]
     cohorts: Mapping[int, Cohort] = field(default_factory=dict)
     nodes_version: int = 0
+    scheduling: SchedulingSettings = UNSAID
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -42,6 +42,7 @@ COMMANDS = {
     "inventory": f"{_COMMANDS}.inventory:inventory",
     "receipts": f"{_COMMANDS}.receipts:receipts",
     "audit": f"{_COMMANDS}.audit:audit",
+    "simulate": f"{_COMMANDS}.simulate:simulate",
     "up": f"{_COMMANDS}.up:up",
     "down": f"{_COMMANDS}.down:down",
     "backup": f"{_COMMANDS}.backup:backup",
@@ -65,7 +66,10 @@ click.rich_click.COMMAND_GROUPS = {
                 *("cancel", "hold", "release", "update"),
             ],
         },
-        {"name": "Policy", "commands": ["queues", "cohorts", "priorities", "usage", "apply", "export"]},
+        {
+            "name": "Policy",
+            "commands": ["queues", "cohorts", "priorities", "usage", "apply", "export", "simulate"],
+        },
         {"name": "Nodes and keys", "commands": ["nodes", "inventory", "receipts", "audit", "keys"]},
         {
             "name": "This machine",

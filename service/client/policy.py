@@ -17,7 +17,7 @@ class FieldChange(Struct, frozen=True, kw_only=True):
 
 
 class PolicyChange(Struct, frozen=True, kw_only=True):
-    """`kind`: priority_class, cohort or queue; `change`: created, changed or deleted."""
+    """`kind`: scheduling, priority_class, cohort or queue; `change`: created, changed or deleted."""
 
     kind: str
     name: str

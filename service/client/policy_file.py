@@ -1,18 +1,16 @@
-"""Policy files: queues, cohorts and priority classes of a site in YAML, read and written."""
+"""Policy files: how a site decides, its queues, cohorts and priority classes in YAML, read and written."""
 
 from __future__ import annotations
 
 import io
-import re
-from functools import cached_property
 from typing import Any
 
 import yaml
 
-from service.client.documents import parse_documents, read_text
-from service.client.errors import FileWrong
-from service.client.strict_yaml import Loader
+from service.client.documents import read_text
+from service.client.placed_file import PlacedFile
 
+_SCHEDULING = "scheduling"
 #: The kinds of a file, and the fields of each, in the order in which they are written.
 _PARTS = ("priority_classes", "cohorts", "queues")
 _FIELDS = (
@@ -43,21 +41,11 @@ _FIELDS = (
 )
 
 
-#: To find the places of a text of this size takes seconds.
-_MOST_PLACED = 1024 * 1024
-
-
-class PolicyFile:
-    """A file as it was read: its one document, and where in it everything stands."""
+class PolicyFile(PlacedFile):
+    """A policy as it was read."""
 
     def __init__(self, name: str, text: str) -> None:
-        self.name = name
-        self._text = text
-        documents = parse_documents(text, name=name) or [{}]
-        if len(documents) > 1 or not isinstance(documents[0], dict):
-            raise FileWrong(f"{name} is no single mapping with {', '.join(_PARTS)}")
-        # A part of which all entries were taken out is null.
-        self.body: dict[str, Any] = {part: said for part, said in documents[0].items() if said is not None}
+        super().__init__(name, text, parts=(_SCHEDULING, *_PARTS))
 
     @property
     def names_nothing(self) -> bool:
@@ -69,22 +57,6 @@ class PolicyFile:
         """What it says of each cohort and queue."""
         return [said for part in ("cohorts", "queues") for said in self.body.get(part, ())]
 
-    def line_of(self, path: str) -> int | None:
-        """The line of `queues[3].lending_limit.H100-80GB`, or of the innermost part of it that is there;
-        None if nothing of it is, and of a very large file."""
-        if len(self._text) > _MOST_PLACED:
-            return None
-        node, line = self._node, None
-        while node is not None and path:
-            node, path, found = _step(node, path)
-            line = found or line
-        return line
-
-    @cached_property
-    def _node(self) -> yaml.Node | None:
-        """With the places of everything; a large file with many errors is taken apart once."""
-        return yaml.compose(self._text, Loader=Loader)
-
 
 def read_policy_file(path: str) -> PolicyFile:
     """Read `path`, `-` for standard input. Raises FileWrong that names file and line."""
@@ -94,7 +66,8 @@ def read_policy_file(path: str) -> PolicyFile:
 
 def policy_text(policy: dict[str, Any]) -> str:
     """The file that says this policy: always the same text for the same policy."""
-    parts = {
+    parts: dict[str, Any] = {_SCHEDULING: policy[_SCHEDULING]} if policy.get(_SCHEDULING) else {}
+    parts |= {
         part: [_ordered(entry) for entry in sorted(policy[part], key=lambda entry: str(entry["name"]))]
         for part in _PARTS
         if policy.get(part)
@@ -143,19 +116,3 @@ def _inline(value: Any) -> Any:
     if isinstance(value, dict):
         return _Inline(sorted(value.items()))
     return _InlineList(value) if isinstance(value, list) else value
-
-
-def _step(node: yaml.Node, path: str) -> tuple[yaml.Node | None, str, int | None]:
-    """One part of the path: what it leads to, the rest of the path, and the line."""
-    path = path.removeprefix(".")
-    index = re.match(r"\[(\d+)\]", path)
-    if isinstance(node, yaml.SequenceNode) and index is not None and int(index[1]) < len(node.value):
-        found = node.value[int(index[1])]
-        return found, path[index.end() :], found.start_mark.line + 1
-    if isinstance(node, yaml.MappingNode):
-        # A flavor may have dots in it.
-        for key, value in node.value:
-            rest = path.removeprefix(str(key.value))
-            if rest != path and rest[:1] in ("", ".", "["):
-                return value, rest, key.start_mark.line + 1
-    return None, "", None

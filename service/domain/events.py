@@ -40,6 +40,7 @@ class Kind(StrEnum):
     QUEUE_CHANGED = "QueueChanged"
     COHORT_CHANGED = "CohortChanged"
     PRIORITY_CLASS_CHANGED = "PriorityClassChanged"
+    SCHEDULING_CHANGED = "SchedulingChanged"
     LAUNCHER_UNREACHABLE = "LauncherUnreachable"
     LAUNCHER_BACK = "LauncherBack"
 

@@ -35,6 +35,9 @@ class Cause(StrEnum):
     DEPENDENCY_NEVER_MET = "DependencyNeverMet"
 
 
+#: Time that an attempt lost to the platform is not charged to its owner (the architecture's section 10).
+NOT_CHARGED = (Cause.INFRASTRUCTURE, Cause.PREEMPTED)
+
 #: The one table of edges. Evicting stores its target: Pending (next attempt), Failed or Cancelled.
 EDGES: Mapping[Status, frozenset[Status]] = {
     Status.PENDING: frozenset({Status.ADMITTED, Status.CANCELLED}),

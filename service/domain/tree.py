@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from service.domain.queue import Order, QueuePolicy, Quota, Stop
+from service.domain.scheduling import SchedulingSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,18 +36,23 @@ class CohortSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tree:
-    """Everything at once, by name. `priority_classes`: the priority that each of them stands for."""
+    """Everything at once, by name. `priority_classes`: the priority that each of them stands for.
+    `scheduling` None: nothing is said of it."""
 
     cohorts: Mapping[str, CohortSettings] = field(default_factory=dict)
     queues: Mapping[str, QueueSettings] = field(default_factory=dict)
     priority_classes: Mapping[str, int] = field(default_factory=dict)
+    scheduling: SchedulingSettings | None = None
 
 
 class Named(NamedTuple):
-    """One thing of a tree: a `cohort`, a `queue` or a `priority_class`."""
+    """One thing of a tree: a `cohort`, a `queue`, a `priority_class`, or `scheduling` of the cluster."""
 
     kind: str
     name: str
+
+
+SCHEDULING = Named("scheduling", "cluster")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,7 +8,8 @@ from itertools import islice
 from service.domain.errors import FieldError, InvalidRequest
 from service.domain.queue import Quota
 from service.domain.resources import shown_amount, wire_name
-from service.domain.tree import CohortSettings, Named, QueueSettings, Tree, Wanted
+from service.domain.scheduling import SchedulingSettings
+from service.domain.tree import SCHEDULING, CohortSettings, Named, QueueSettings, Tree, Wanted
 
 #: Every look at a queue's quota goes up the whole tree.
 MOST_LEVELS = 32
@@ -108,6 +109,17 @@ def _time_limit_rules(queue: QueueSettings) -> Iterator[FieldError]:
         yield FieldError("default_time_limit", f"{default} s is above the max_time_limit of {longest} s.")
 
 
+def _scheduling_rules(scheduling: SchedulingSettings | None) -> Iterator[FieldError]:
+    if scheduling is None:
+        return
+    for field, seconds in (
+        ("guard", scheduling.guard_seconds),
+        ("resize_interval", scheduling.resize_interval_seconds),
+    ):
+        if seconds == 0:
+            yield FieldError(field, "Must be at least one second.")
+
+
 def broken_tree_rules(tree: Tree) -> tuple[tuple[Named, FieldError], ...]:
     """Of everything at once: each broken rule, with what breaks it."""
     parents = {cohort.name: cohort.parent for cohort in tree.cohorts.values()}
@@ -117,6 +129,7 @@ def broken_tree_rules(tree: Tree) -> tuple[tuple[Named, FieldError], ...]:
             for cohort in tree.cohorts.values()
             for error in broken_cohort_rules(cohort, parents=parents)
         ),
+        *((SCHEDULING, error) for error in _scheduling_rules(tree.scheduling)),
         *(
             (Named("queue", queue.name), error)
             for queue in tree.queues.values()

@@ -1,5 +1,5 @@
-"""Queues, cohorts and priority classes all at once: compared, checked as a whole, and changed in one
-transaction, which raises the configuration's version (L2)."""
+"""Queues, cohorts, priority classes and how the cluster decides, all at once: compared, checked as a whole,
+and changed in one transaction, which raises the configuration's version (L2)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from datetime import datetime
 from sqlalchemy import Connection, Engine
 
 from service.domain.errors import Conflict, FieldError
+from service.domain.scheduling import SchedulingSettings
 from service.domain.tree import Named, Tree, Wanted
 from service.domain.tree_rules import check_tree
 from service.domain.wording import unended_groups
 from service.operations.transactions import in_transaction
 from service.operations.write_policy import Writing, write_tree
 from service.store.cohorts import list_cohorts
-from service.store.config import raise_config_version
+from service.store.config import raise_config_version, read_scheduling
 from service.store.priority_classes import list_priority_classes
 from service.store.queues import QueueRecord, count_unended_groups, list_queues, lock_queues
 
@@ -73,6 +74,7 @@ def _read(conn: Connection) -> _Stored:
             cohorts={cohort.name: cohort.settings for cohort in cohorts},
             queues={name: queue.settings for name, queue in staying.items()},
             priority_classes=list_priority_classes(conn),
+            scheduling=_as_kept(read_scheduling(conn)),
         ),
         cohort_ids={cohort.name: cohort.id for cohort in cohorts},
         queues=staying,
@@ -84,12 +86,13 @@ def _plan(conn: Connection, wanted: Wanted, *, is_locked: bool = False) -> Appli
     stored = _read(conn)
     # 1. What there would be.
     before, said = stored.tree, wanted.tree
-    after = said
+    after = replace(said, scheduling=_as_kept(said.scheduling))
     if not wanted.is_all:
         after = Tree(
             cohorts={**before.cohorts, **said.cohorts},
             queues={**before.queues, **said.queues},
             priority_classes={**before.priority_classes, **said.priority_classes},
+            scheduling=before.scheduling if said.scheduling is None else after.scheduling,
         )
     # 2. Whether that keeps to the rules. A queue that is on its way out still needs its cohort.
     leaving = {name: queue.settings for name, queue in stored.leaving.items()}
@@ -102,6 +105,11 @@ def _plan(conn: Connection, wanted: Wanted, *, is_locked: bool = False) -> Appli
     if conflicts:
         raise Conflict(conflicts[0].message, errors=conflicts)
     return Applied(before=before, after=after)
+
+
+def _as_kept(scheduling: SchedulingSettings | None) -> SchedulingSettings | None:
+    """To say nothing of anything is to say nothing."""
+    return scheduling if scheduling is not None and scheduling.said else None
 
 
 def _leaving_again(wanted: Wanted, stored: _Stored) -> Iterator[FieldError]:

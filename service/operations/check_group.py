@@ -11,7 +11,7 @@ from uuid import UUID
 from sqlalchemy import Connection, Engine
 
 from service.admission.plan import Admission
-from service.admission.policy import Policy
+from service.admission.policy import Policy, policy_as_said
 from service.admission.waiting.eligibility import is_eligible, is_open
 from service.admission.world import Node, PendingUnit
 from service.domain.dependency import ANSWER
@@ -63,8 +63,9 @@ def check_group(
     configuration: KnownConfiguration,
     policy: Policy,
 ) -> Check:
-    """On the present state, in one snapshot. Raises what a submit would be refused for, and InvalidRequest
-    for a group that would be Cancelled at once. Costs about what a cycle costs in which few groups wait."""
+    """On the present state, in one snapshot. `policy`: where admins say nothing. Raises what a submit would
+    be refused for, and InvalidRequest for a group that would be Cancelled at once. Costs about what a cycle
+    costs in which few groups wait."""
     draft = Draft(Submission(specs=[spec], principal=principal, now=now))
     if draft.refusal is not None:
         raise draft.refusal
@@ -76,7 +77,12 @@ def check_group(
         # 2. What the next cycle would do with it.
         row = _row_of(draft, queue_id, open_dependencies=len(awaited))
         foreseen = foresee(
-            conn, row, shape=draft.shapes[0], configuration=cluster.configuration, policy=policy, now=now
+            conn,
+            row,
+            shape=draft.shapes[0],
+            configuration=cluster.configuration,
+            policy=policy_as_said(policy, cluster.configuration.scheduling),
+            now=now,
         )
         places = tuple(_shares(foreseen.admissions, cluster.configuration.nodes))
         if _is_whole(foreseen, row):

@@ -15,7 +15,7 @@ from sqlalchemy import Connection
 from service.admission.cycle import plan_cycle
 from service.admission.packed_order import PackedOrder
 from service.admission.plan import Admission, Plan, QueueVerdict, Resize
-from service.admission.policy import Policy
+from service.admission.policy import Policy, policy_as_said
 from service.admission.resident import World
 from service.admission.world import Changes, Node
 from service.inventory.glance import glance
@@ -25,8 +25,9 @@ from service.inventory.verdicts import Publisher
 from service.operations import rebuild
 from service.operations.charge import ensure_half_life
 from service.operations.commit import Committed, Outdated, commit_plan
-from service.operations.load_world import load_changes, load_world
+from service.operations.load_world import Position, load_changes, load_world
 from service.points import reach
+from service.store.config import read_scheduling
 from service.store.lease import Fence
 
 
@@ -54,14 +55,16 @@ class Term:
     _looked_at: Mapping[int, Node] | None = None
     _lost_there: frozenset[DeviceKey] = frozenset()
     _has_moved: bool
+    _policy: Policy
+    _position: Position
+    _publisher: Publisher
 
     def __init__(self, conn: Connection, client: redis.Redis, *, epoch: int, policy: Policy) -> None:
         self._conn = conn
         self._client = client
         self._ledger = Ledger(client)
-        self._publisher = Publisher(client, guard_seconds=policy.guard_seconds)
         self._cycle = 0
-        self._policy = policy
+        self._unsaid = policy
         #: From when on the last plan would be another one.
         self._look_at: datetime | None = None
         self.epoch = epoch
@@ -69,14 +72,9 @@ class Term:
         # publisher is new, so the first cycle publishes every queue.
         self._ledger.raise_epoch(epoch)
         reach("worker.epoch-raised")
-        half_life = policy.half_life_seconds
-        if ensure_half_life(conn, half_life):
-            reach("worker.half-life-changed")
-        changes, self._position = load_world(conn, half_life_seconds=half_life)
-        self.world = World.empty(half_life_seconds=half_life)
-        self.world.apply(changes)
         self._ended: dict[AttemptKey, None] = {}
         self._dropped: list[Reservation] = []
+        self._load()
         self._rebuild()
 
     @property
@@ -84,8 +82,14 @@ class Term:
         """The connection that the term is bound to (W3)."""
         return self._conn
 
+    @property
+    def policy(self) -> Policy:
+        """By which the next cycle decides, as far as is read."""
+        return self._policy
+
     def read(self) -> None:
-        """Bring the World up to date with what others committed (W1). Writes nothing.
+        """Bring the World up to date with what others committed (W1). Writes nothing, unless the cluster is
+        to decide otherwise than before.
 
         Raises LedgerDisagrees if the ledger is not as this term left it: it was emptied, or restored.
         """
@@ -95,7 +99,12 @@ class Term:
         if not self._publisher.is_as_left(published):
             self._publisher.forget()
         changes, self._position = load_changes(self._conn, self._position)
-        self._apply(changes)
+        if self._policy == policy_as_said(self._unsaid, self._position.configuration.scheduling):
+            self._apply(changes)
+        else:
+            # What is kept from cycle to cycle was found under the policy before.
+            self._load()
+            self._has_moved = True
 
     def plan(self, now: datetime, *, without: Collection[int] = frozenset()) -> Plan:
         """What the next cycle does, leaving out the waiting rows `without`. Its number grows within the
@@ -211,6 +220,22 @@ class Term:
                 self._dropped.append(rebuild.named_places(key, freed.places, shape=shape))
         if changes.configuration is not None:
             self._has_moved |= not rebuild.has_same_places(before, changes.configuration)
+
+    def _load(self) -> None:
+        """A new World, with the policy that its own snapshot says."""
+        with self._conn.begin():
+            said = read_scheduling(self._conn)
+        before, changes = None, Changes()
+        while before != said:
+            self._policy = policy_as_said(self._unsaid, said)
+            half_life = self._policy.half_life_seconds
+            if ensure_half_life(self._conn, half_life):
+                reach("worker.half-life-changed")
+            changes, self._position = load_world(self._conn, half_life_seconds=half_life)
+            before, said = said, self._position.configuration.scheduling
+        self._publisher = Publisher(self._client, guard_seconds=self._policy.guard_seconds)
+        self.world = World.empty(half_life_seconds=self._policy.half_life_seconds)
+        self.world.apply(changes)
 
     def _rebuild(self) -> None:
         """A new incarnation with the holds of the World's own snapshot; every queue is published (R4)."""

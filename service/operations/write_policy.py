@@ -1,4 +1,5 @@
-"""One tree of queues, cohorts and priority classes in the place of another: only what differs is written."""
+"""One tree of queues, cohorts, priority classes and scheduling in the place of another: only what differs is
+written."""
 
 from __future__ import annotations
 
@@ -9,7 +10,8 @@ from typing import Generic, TypeVar
 
 from sqlalchemy import Connection
 
-from service.domain.events import Event
+from service.domain.events import Event, Kind
+from service.domain.scheduling import UNSAID
 from service.domain.tree import Tree
 from service.operations.cohorts import cohort_event
 from service.operations.priority_classes import class_event
@@ -17,6 +19,7 @@ from service.operations.queues import drain_stopped, queue_event
 from service.store import cohorts as cohort_store
 from service.store import priority_classes as class_store
 from service.store import queues as queue_store
+from service.store.config import write_scheduling
 from service.store.events import add_events
 from service.store.queues import QueueRecord
 
@@ -55,9 +58,12 @@ def write_tree(writing: Writing, before: Tree, *, after: Tree) -> frozenset[int]
     ]
     # 3. Cohorts that go: nothing is in them any more.
     cohort_store.delete_cohorts(conn, [ids[name] for name in cohorts.gone])
-    # 4. Priority classes.
+    # 4. Priority classes, and how the whole cluster decides.
     class_store.put_priority_classes(conn, {**classes.made, **classes.changed})
     class_store.delete_priority_classes(conn, classes.gone)
+    if before.scheduling != after.scheduling:
+        write_scheduling(conn, after.scheduling or UNSAID)
+        add_events(conn, [Event(at=now, kind=Kind.SCHEDULING_CHANGED, actor=writing.actor)])
     add_events(
         conn,
         [

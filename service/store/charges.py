@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from service.domain.status import Cause
-
-#: Time that an attempt lost to the platform is not charged to its owner (the architecture's section 10).
-NOT_CHARGED = (Cause.INFRASTRUCTURE, Cause.PREEMPTED)
+from service.domain.status import NOT_CHARGED
 
 #: After so many half-lives nothing counts, and less than so many amount-seconds is nothing: PostgreSQL
 #: refuses what is too small for it.

@@ -1,8 +1,13 @@
-"""The version of the configuration: raised by every change of queues, pools and nodes (L2)."""
+"""The row of the whole configuration: its version, raised by every change of queues, pools and nodes (L2),
+and how the cluster decides."""
 
 from __future__ import annotations
 
-from sqlalchemy import Connection, text
+import msgspec
+from sqlalchemy import Connection, select, text, update
+
+from service.domain.scheduling import SchedulingSettings
+from service.store.models.configuration import config
 
 
 def raise_config_version(conn: Connection, *, has_same_nodes: bool = False) -> None:
@@ -16,3 +21,14 @@ def raise_config_version(conn: Connection, *, has_same_nodes: bool = False) -> N
 
 
 _RAISE = text("UPDATE config SET version = version + 1, with_same_nodes = with_same_nodes + :more")
+
+
+def read_scheduling(conn: Connection) -> SchedulingSettings:
+    """What admins have said."""
+    said = conn.execute(select(config.c.scheduling)).scalar_one()
+    return msgspec.convert(said, SchedulingSettings)
+
+
+def write_scheduling(conn: Connection, scheduling: SchedulingSettings) -> None:
+    """In the place of what was said before, within a transaction that has raised the version."""
+    conn.execute(update(config).values(scheduling=scheduling.said))

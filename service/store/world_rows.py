@@ -10,6 +10,7 @@ from sqlalchemy import Connection, Row, text
 
 from service.admission.world import Cohort, Configuration, Device, Node, Pool, Queue, RunningUnit
 from service.domain.queue import Order, QueuePolicy, Quota, Stop
+from service.domain.scheduling import SchedulingSettings
 from service.store.unit_rows import (
     Units,
     living_statement,
@@ -22,12 +23,15 @@ from service.store.unit_rows import (
 def read_configuration(conn: Connection, *, before: Configuration | None = None) -> Configuration:
     """Everything that `config.version` counts, with that version (L2). `before`: as read earlier; if nothing
     about nodes has changed since, its very nodes and pools are taken over."""
-    statement = text("SELECT version, version - with_same_nodes AS of_nodes FROM config WHERE id = 1")
-    version, nodes_version = conn.execute(statement).one()
+    statement = text(
+        "SELECT version, version - with_same_nodes AS of_nodes, scheduling FROM config WHERE id = 1"
+    )
+    version, nodes_version, scheduling = conn.execute(statement).one()
     is_same = before is not None and before.nodes_version == nodes_version
     return Configuration(
         version=version,
         nodes_version=nodes_version,
+        scheduling=msgspec.convert(scheduling, SchedulingSettings),
         queues=_queues(conn),
         cohorts=_cohorts(conn),
         pools=before.pools if before is not None and is_same else _pools(conn),

@@ -1,4 +1,4 @@
-"""All queues, cohorts and priority classes of a site as one request says them."""
+"""All queues, cohorts and priority classes of a site, and how it decides, as one request says them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,13 @@ from typing import Annotated, Any
 from msgspec import Meta, field
 
 from service.domain.errors import FieldError, InvalidRequest
-from service.domain.tree import Named, Tree, Wanted
+from service.domain.scheduling import SchedulingSettings
+from service.domain.tree import SCHEDULING, Named, Tree, Wanted
 from service.wire.cohort import CohortRequest, new_cohort
 from service.wire.group_values import ClassName, Priority
 from service.wire.queue import QueueRequest
 from service.wire.queue_reading import new_settings
+from service.wire.scheduling import SchedulingRequest, scheduling_settings
 from service.wire.values import RequestStruct
 
 
@@ -22,8 +24,10 @@ class PriorityClassEntry(RequestStruct, frozen=True, kw_only=True):
 
 
 class PolicyRequest(RequestStruct, frozen=True, kw_only=True):
-    """Queues and cohorts as they are to be: what is not said of one has its default, as in a POST."""
+    """Queues and cohorts as they are to be: what is not said of one has its default, as in a POST. Without
+    `scheduling` that of the cluster stays."""
 
+    scheduling: SchedulingRequest | None = None
     priority_classes: Annotated[list[PriorityClassEntry], Meta(max_length=1_000)] = field(
         default_factory=list
     )
@@ -37,6 +41,7 @@ def wanted_of(request: PolicyRequest, *, is_all: bool) -> Wanted:
     cohorts = dict(_read(request.cohorts, "cohorts", new_cohort, errors))
     queues = dict(_read(request.queues, "queues", new_settings, errors))
     classes = dict(_read(request.priority_classes, "priority_classes", lambda each: each.value, errors))
+    scheduling = _scheduling(request.scheduling, errors)
     if errors:
         raise InvalidRequest.of(errors)
     lists: Sequence[tuple[str, str, Sequence[Any]]] = (
@@ -44,14 +49,23 @@ def wanted_of(request: PolicyRequest, *, is_all: bool) -> Wanted:
         ("queue", "queues", request.queues),
     )
     return Wanted(
-        tree=Tree(cohorts=cohorts, queues=queues, priority_classes=classes),
-        places={
+        tree=Tree(cohorts=cohorts, queues=queues, priority_classes=classes, scheduling=scheduling),
+        places={SCHEDULING: "scheduling"}
+        | {
             Named(kind, each.name): f"{part}[{index}]"
             for kind, part, entries in lists
             for index, each in enumerate(entries)
         },
         is_all=is_all,
     )
+
+
+def _scheduling(said: SchedulingRequest | None, errors: list[FieldError]) -> SchedulingSettings | None:
+    try:
+        return None if said is None else scheduling_settings(said)
+    except InvalidRequest as error:
+        errors += [FieldError(f"scheduling.{wrong.field}", wrong.message) for wrong in error.errors]
+    return None
 
 
 def _read(

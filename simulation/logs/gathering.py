@@ -85,7 +85,7 @@ class Gathering:
         if not self._is_sorted:
             self._jobs.sort(key=lambda job: job.submitted_at)
         counted = (
-            f"{count} rows {text} (first: line {line})" for text, (count, line) in self._warned.items()
+            f"rows that {text}: {count} (first: line {line})" for text, (count, line) in self._warned.items()
         )
         return Log(name=self._name, jobs=self._jobs, left_out=self.left_out, warnings=(*warnings, *counted))
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from simulation.measures.table import Floats, Table
+from simulation.outcome.group import Fate
 from simulation.outcome.outcome import History, Outcome
 
 #: So many are told of.
@@ -32,6 +34,7 @@ class LongWait:
     was among the reasons, the longest first."""
 
     number: int
+    name: str
     tenant: str
     gpus: int
     submitted_seconds: float
@@ -42,14 +45,17 @@ class LongWait:
     seconds_by_code: tuple[tuple[str, float], ...]
 
 
-def longest_of(outcome: Outcome, table: Table) -> tuple[LongWait, ...]:
-    """The longest first; equals by number. Waits count up to the first start, or as long
-    as none came."""
+def longest_of(outcome: Outcome, table: Table, name_of: Callable[[int], str]) -> tuple[LongWait, ...]:
+    """The longest first; equals by number. Waits count up to the first start, or as long as none came; who
+    waits for what can never be is not among them."""
     waits = _waits(table)
     histories = {each.number: each for each in outcome.histories}
     order = np.lexsort((np.arange(len(waits)), -waits))[:_MOST]
     return tuple(
-        _long_wait(int(number), float(waits[number]), table, histories.get(int(number)))
+        replace(
+            _long_wait(int(number), float(waits[number]), table, histories.get(int(number))),
+            name=name_of(int(number)),
+        )
         for number in order
         if waits[number] > 0
     )
@@ -58,7 +64,8 @@ def longest_of(outcome: Outcome, table: Table) -> tuple[LongWait, ...]:
 def _waits(table: Table) -> Floats:
     groups = table.groups
     left = np.where(np.isnan(groups.ended), table.horizon, groups.ended)
-    return np.where(groups.has_started, groups.wait, left - groups.submitted)
+    waits = np.where(groups.has_started, groups.wait, left - groups.submitted)
+    return np.where(groups.fate == Fate.NEVER_FITS, 0.0, waits)
 
 
 def _long_wait(number: int, wait: float, table: Table, history: History | None) -> LongWait:
@@ -67,6 +74,7 @@ def _long_wait(number: int, wait: float, table: Table, history: History | None) 
     spans = _spans(history, until=submitted + wait) if history else ()
     return LongWait(
         number=number,
+        name="",
         tenant=table.tenants[groups.tenant[number]],
         gpus=int(groups.gpus[number]),
         submitted_seconds=submitted,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from simulation.measures.bounds import Bounds, bounds_of
@@ -50,8 +50,10 @@ class Measures:
     rho_quantiles: tuple[float | None, ...]
 
 
-def measure(outcome: Outcome, shares: Mapping[str, float]) -> Measures:
-    """`shares`: see `table_of`."""
+def measure(
+    outcome: Outcome, shares: Mapping[str, float], *, name_of: Callable[[int], str] = "#{}".format
+) -> Measures:
+    """`shares`: see `table_of`. `name_of`: what the log calls a group of that number."""
     table = table_of(outcome, shares)
     groups, rho = table.groups, rho_of(table)
     fates = Counter(groups.fate.tolist())
@@ -69,7 +71,7 @@ def measure(outcome: Outcome, shares: Mapping[str, float]) -> Measures:
         usage=usage_of(table),
         giving_way=giving_way_of(table),
         bounds=bounds_of(table),
-        longest=longest_of(outcome, table),
+        longest=longest_of(outcome, table, name_of),
         cycles=outcome.cycles,
         curve=curve_of(table, until=max(table.last_submission, table.last_start)),
         wait_quantiles=quantiles_of(groups.wait, missing=int((~groups.has_started).sum())),

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from simulation.measures.intervals import means_between
+from simulation.measures.intervals import area_until, means_between
 from simulation.measures.table import Floats, Samples, Table
 
 #: A picture of a few hundred points' width shows no more.
-_SPANS = 200
+_SPANS = 150
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,13 +18,16 @@ class Usage:
     """In the arrival window: from the first to the last submission. Parts of 1; None without a window.
 
     `utilisation`: GPU-seconds held / GPU-seconds up. `fragmentation`: free GPU-seconds on nodes that
-    are partly held / all free ones. `useful`: GPU-seconds of use / all that were held at any time.
+    are partly held / all free ones. `useful`: GPU-seconds of use / all that were held at any time. `drained`:
+    what was held after the window / all that was held. `waiting_at_end`: groups that waited when it ended.
     """
 
     window_seconds: float
     utilisation: float | None
     fragmentation: float | None
     useful: float | None
+    drained: float | None
+    waiting_at_end: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,16 +43,20 @@ class Curve:
 
 def usage_of(table: Table) -> Usage:
     window = table.last_submission
-    useful = _useful(table)
-    if window <= 0 or not len(table.samples.at):
-        return Usage(window_seconds=window, utilisation=None, fragmentation=None, useful=useful)
-    points = np.array([0.0, window])
-    up, held, broken = _up_held_broken(table, points)
+    utilisation = fragmentation = None
+    if window > 0 and len(table.samples.at):
+        up, held, torn = _up_held_torn(table, np.array([0.0, window]))
+        utilisation = _part(held, up)[0]
+        fragmentation = _part(torn, np.maximum(up - held, 0))[0]
+    groups = table.groups
+    was_served = (groups.started <= window) | (groups.ended <= window)
     return Usage(
         window_seconds=window,
-        utilisation=_part(held, up)[0],
-        fragmentation=_part(broken, np.maximum(up - held, 0))[0],
-        useful=useful,
+        utilisation=utilisation,
+        fragmentation=fragmentation,
+        useful=_useful(table),
+        drained=_drained(table, window),
+        waiting_at_end=int((groups.is_feasible & ~was_served).sum()),
     )
 
 
@@ -58,18 +65,18 @@ def curve_of(table: Table, *, until: float) -> Curve:
     if until <= 0 or not len(table.samples.at):
         return Curve(at=(), utilisation=(), waiting_gpus=(), waiting_groups=(), fragmentation=())
     points = np.linspace(0.0, until, _SPANS + 1)
-    up, held, broken = _up_held_broken(table, points)
+    up, held, torn = _up_held_torn(table, points)
     samples = table.samples
     return Curve(
         at=tuple(((points[1:] + points[:-1]) / 2).tolist()),
         utilisation=_part(held, up),
         waiting_gpus=tuple(_means(samples, samples.waiting_gpus, points).tolist()),
         waiting_groups=tuple(_means(samples, samples.waiting_groups, points).tolist()),
-        fragmentation=_part(broken, np.maximum(up - held, 0)),
+        fragmentation=_part(torn, np.maximum(up - held, 0)),
     )
 
 
-def _up_held_broken(table: Table, points: Floats) -> tuple[Floats, Floats, Floats]:
+def _up_held_torn(table: Table, points: Floats) -> tuple[Floats, Floats, Floats]:
     """Mean GPUs up, held (exactly, from the attempts), and free in pieces."""
     samples, attempts = table.samples, table.attempts
     return (
@@ -89,7 +96,19 @@ def _part(of: Floats, whole: Floats) -> tuple[float, ...]:
     return tuple(np.divide(of, whole, out=np.zeros_like(of), where=whole > 0).tolist())
 
 
-def _useful(table: Table) -> float | None:
+def _drained(table: Table, window: float) -> float | None:
+    attempts, held = table.attempts, _held(table)
+    if held <= 0:
+        return None
+    inside = area_until(np.array([window]), begin=attempts.begin, end=attempts.end, weight=attempts.gpus)
+    return max(0.0, 1 - float(inside[0]) / held)
+
+
+def _held(table: Table) -> float:
     attempts = table.attempts
-    held = float((attempts.gpus * (attempts.end - attempts.begin)).sum())
+    return float((attempts.gpus * (attempts.end - attempts.begin)).sum())
+
+
+def _useful(table: Table) -> float | None:
+    held = _held(table)
     return 1 - float(table.groups.wasted.sum()) / held if held > 0 else None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from math import isnan
 
-from simulation.outcome.columns import Attempts, Evictions, Groups, Samples
+from simulation.outcome.columns import Attempts, Evictions, Groups, Ints, Samples
 from simulation.outcome.group import Fate, GroupOutcome
 
 
@@ -23,7 +24,8 @@ class History:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
     """`start_at`: the first submission, from which all seconds count. `end_at`: seconds of the last thing
-    that happened. `cpu_seconds`: what the replay took."""
+    that happened. `cpu_seconds`: what the replay took. `group_ids`: by number the id of the
+    group, which is its position in the log, from 1; whoever was left out there has no number."""
 
     site: str
     policy: str
@@ -37,6 +39,7 @@ class Outcome:
     histories: tuple[History, ...]
     cycles: int
     cpu_seconds: float
+    group_ids: Ints = field(default_factory=lambda: array("q"))
 
     def __len__(self) -> int:
         return len(self.groups.gpus)

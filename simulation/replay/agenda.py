@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from heapq import heappop, heappush
@@ -19,25 +20,32 @@ class Submit:
 
 @dataclass(frozen=True, slots=True)
 class End:
-    """A unit's attempt ends by itself, or at its time limit: nothing if it has been evicted before."""
+    """What a unit runs has come to its end: nothing if it was stopped, or started again, before."""
+
+    unit_id: int
+    attempt: int
+    generation: int
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """An attempt could not be started."""
 
     unit_id: int
     attempt: int
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
-    """An attempt is over before its unit has run, or with its node: it waits again, for a while in vain.
-    `is_lost`: nothing, if all of its nodes are up again."""
+class Deadline:
+    """A time limit, or the deadline of a seat, may be over."""
 
     unit_id: int
     attempt: int
-    is_lost: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Gone:
-    """The last member of an evicted unit is gone: it waits again."""
+    """The last member of an evicted unit is gone."""
 
     unit_id: int
     attempt: int
@@ -72,30 +80,54 @@ class Configure:
 
 
 @dataclass(frozen=True, slots=True)
+class Turn:
+    """These nodes are up from now on, or down."""
+
+    node_ids: tuple[int, ...]
+    is_up: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Wake:
     """Nothing but that time has passed."""
 
 
-Happening: TypeAlias = Submit | End | Failed | Gone | Dropped | Hold | Cancel | Configure | Wake
+OfAttempt: TypeAlias = End | Refused | Deadline | Gone | Dropped
+Happening: TypeAlias = Submit | OfAttempt | Hold | Cancel | Configure | Turn | Wake
 
 
 class Agenda:
-    """Happenings of one instant come in the order in which they were noted."""
+    """Happenings of one instant come in the order in which they were noted; submissions that are fed come
+    before them. Of a feed only the next job is ever in memory."""
 
     def __init__(self) -> None:
         self._entries: list[tuple[datetime, int, Happening]] = []
         self._numbers = count()
+        self._feed: Iterator[Job] = iter(())
+        self._next_job: Job | None = None
 
     def note(self, at: datetime, happening: Happening) -> None:
         heappush(self._entries, (at, next(self._numbers), happening))
 
+    def feed(self, jobs: Iterable[Job]) -> None:
+        """Submissions in the order of their instants."""
+        self._feed = iter(jobs)
+        self._next_job = next(self._feed, None)
+
     def next_at(self) -> datetime | None:
         """When the next one is due; None if nothing is."""
-        return self._entries[0][0] if self._entries else None
+        noted = self._entries[0][0] if self._entries else None
+        if self._next_job is None:
+            return noted
+        fed = self._next_job.row.submitted_at
+        return fed if noted is None or fed < noted else noted
 
     def pop_due(self, now: datetime) -> list[Happening]:
         """Everything until `now`."""
         due: list[Happening] = []
+        while self._next_job is not None and self._next_job.row.submitted_at <= now:
+            due.append(Submit(self._next_job))
+            self._next_job = next(self._feed, None)
         while self._entries and self._entries[0][0] <= now:
             due.append(heappop(self._entries)[2])
         return due

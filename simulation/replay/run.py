@@ -1,81 +1,71 @@
-"""The loop: what is due happens, a cycle decides, and what it decided comes to be."""
+"""A log replayed on a site: from its first submission until nothing is left to happen."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from datetime import datetime
+import time
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain
 
-from service.admission.cycle import plan_cycle
-from service.admission.plan import Plan
-from service.admission.policy import DEFAULT, Policy
-from service.admission.resident import World
-from service.admission.world import Changes, Configuration
 from simulation.job import Job
-from simulation.replay.agenda import Agenda, Cancel, Configure, Happening, Hold, Submit, Wake
-from simulation.replay.books import Books
-
-#: Cycles of one instant. A cycle follows another only while evictions end at once.
-_ROUNDS = 100
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Moment:
-    """One cycle: what had happened, and the plan, which has been carried out."""
-
-    now: datetime
-    happenings: tuple[Happening, ...]
-    plan: Plan
+from simulation.outcome.outcome import Outcome
+from simulation.replay.loop import Simulation
+from simulation.replay.progress import Progress
+from simulation.replay.recorder import Recorder
+from simulation.sites.site import NodeEvent, Site
 
 
-class Simulation:
-    """Deterministic: the same configuration and jobs give the same moments."""
+class NothingToReplay(ValueError):
+    """No job of the log can be replayed on the site."""
 
-    def __init__(self, configuration: Configuration, *, start_at: datetime, policy: Policy = DEFAULT) -> None:
-        self.world = World.empty()
-        self.agenda = Agenda()
-        self.books = Books(self.world, self.agenda)
-        self.now = start_at
-        self._policy = policy
-        self._look_at: datetime | None = None
-        self.world.apply(Changes(configuration=configuration))
 
-    def submit(self, jobs: Iterable[Job]) -> None:
-        for job in jobs:
-            self.agenda.note(job.row.submitted_at, Submit(job))
+def replay(
+    site: Site,
+    jobs: Iterable[Job],
+    *,
+    events: Iterable[NodeEvent] = (),
+    policy: str = "",
+    progress: Callable[[Progress], None] | None = None,
+    report_every: int = 256,
+    histories: int = 3,
+) -> Outcome:
+    """What the real cycle makes of these jobs, which come in the order of their submission and are read one
+    by one; deterministic.
 
-    def cancel(self, group_id: int, at: datetime) -> None:
-        self.agenda.note(at, Cancel(group_id))
+    `events`: of nodes, besides the outages of the site. `policy`: how the outcome calls the site's policy.
+    `progress` is told every `report_every` cycles.
+    `histories`: of so many of the groups that wait longest the reasons are told. Raises NothingToReplay
+    without a job. What can never end, for it never fits or nobody releases it, waits when all else is over.
+    """
+    began = time.process_time()
+    stream = iter(jobs)
+    first = next(stream, None)
+    if first is None:
+        raise NothingToReplay("no job can be replayed on this site")
+    start_at = first.row.submitted_at
+    simulation = Simulation(site.configuration, start_at=start_at, policy=site.policy)
+    simulation.feed(chain((first,), stream))
+    for event in (*site.events(start_at), *events):
+        simulation.turn((event.node_id,), event.at, is_up=event.is_up)
+    recorder = Recorder(
+        simulation,
+        start_at=start_at,
+        guard_seconds=site.policy.guard_seconds,
+        restart_cost_seconds=site.policy.restart_cost_seconds,
+        kept=histories,
+    )
+    for reached in _recorded(simulation, recorder):
+        if progress is not None and recorder.cycles % report_every == 0:
+            progress(reached)
+    return recorder.outcome(site=site.name, policy=policy, cpu_seconds=time.process_time() - began)
 
-    def hold(self, group_id: int, at: datetime, *, is_held: bool = True) -> None:
-        """Or release."""
-        self.agenda.note(at, Hold(group_id, is_held))
 
-    def configure(self, configuration: Configuration, at: datetime) -> None:
-        self.agenda.note(at, Configure(configuration))
-
-    def run(self, until: datetime) -> Iterator[Moment]:
-        """Every cycle until then, or until nothing is left to happen."""
-        while (due_at := self._next_at()) is not None and due_at <= until:
-            self.now = max(self.now, due_at)
-            for _ in range(_ROUNDS):
-                yield self._cycle()
-                if (next_at := self.agenda.next_at()) is None or next_at > self.now:
-                    break
-            else:
-                raise RuntimeError(f"the cycles of {self.now.isoformat()} find no end")
-
-    def _cycle(self) -> Moment:
-        happenings = tuple(self.agenda.pop_due(self.now))
-        self.world.apply(self.books.changes_of(happenings, self.now))
-        plan = plan_cycle(self.world, self.now, policy=self._policy)
-        self._look_at = plan.look_at
-        self.books.commit(plan, self.now)
-        return Moment(now=self.now, happenings=happenings, plan=plan)
-
-    def _next_at(self) -> datetime | None:
-        """The next thing to happen, or the next instant from which time alone changes what may start."""
-        for wake_at in (self.world.next_wake(self.now), self._look_at):
-            if wake_at is not None and (self.agenda.next_at() or wake_at) >= wake_at:
-                self.agenda.note(wake_at, Wake())
-        return self.agenda.next_at()
+def _recorded(simulation: Simulation, recorder: Recorder) -> Iterator[Progress]:
+    for moment in simulation.run():
+        recorder.note(moment)
+        yield Progress(
+            now=moment.now,
+            submitted=recorder.submitted,
+            ended=recorder.ended,
+            waiting=len(simulation.world.pending),
+            cycles=recorder.cycles,
+        )

@@ -15,7 +15,7 @@ from service.domain.queue import Order, PreemptWithin, Reclaim, Stop
 from service.domain.shape import Sizing
 from service.domain.status import Status
 from simulation.job import Job
-from simulation.replay.run import Moment, Simulation
+from simulation.replay.loop import Moment, Simulation
 from tests.builders import (
     NOW,
     Group,

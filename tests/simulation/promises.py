@@ -12,7 +12,7 @@ from service.admission.world import PendingUnit
 from service.domain.claim import Claim, ClaimCause
 from service.domain.node import Place
 from service.domain.queue import PreemptWithin
-from simulation.replay.run import Moment, Simulation
+from simulation.replay.loop import Moment, Simulation
 
 Devices = set[tuple[int, int]]
 

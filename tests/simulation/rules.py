@@ -7,7 +7,7 @@ from collections import Counter
 from service.admission.resident import World
 from service.admission.world import RunningUnit
 from service.domain.resources import CPUS, MEMORY
-from simulation.replay.run import Moment
+from simulation.replay.loop import Moment
 
 
 def check(world: World, moment: Moment) -> None:

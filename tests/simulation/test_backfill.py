@@ -14,8 +14,8 @@ from service.admission.policy import Policy
 from service.admission.world import Configuration
 from service.domain.queue import PreemptWithin
 from simulation.job import Job
-from simulation.replay.agenda import Configure, Failed
-from simulation.replay.run import Simulation
+from simulation.replay.agenda import Configure, Deadline, Refused
+from simulation.replay.loop import Simulation
 from tests.builders import NOW, Group, after, configuration, gang, independent, node, queue, role
 from tests.simulation.promises import Promises
 
@@ -66,7 +66,7 @@ def play(jobs: Iterable[Job], depth: int | None, *, may_preempt: bool = False, l
     promises = Promises(simulation)
     _lose_nodes(simulation, losses)
     for moment in simulation.run(NOW + timedelta(days=60)):
-        is_disturbed = any(isinstance(each, (Configure, Failed)) for each in moment.happenings)
+        is_disturbed = any(isinstance(each, (Configure, Deadline, Refused)) for each in moment.happenings)
         promises.check(moment, is_disturbed=is_disturbed)
     world = simulation.world
     assert not [row.public_id for row in world.pending.values() if world.could_fit(row)]

@@ -17,7 +17,7 @@ from service.domain.claim import ClaimCause
 from service.domain.unit import unit_id
 from simulation.job import Job
 from simulation.replay.agenda import Wake
-from simulation.replay.run import Moment, Simulation
+from simulation.replay.loop import Moment, Simulation
 from tests.builders import NOW, after, configuration, gang, node, queue, role
 from tests.simulation.promises import Promises
 from tests.simulation.test_backfill import cluster, stream

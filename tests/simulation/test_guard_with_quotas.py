@@ -14,7 +14,7 @@ from service.admission.resident import World
 from service.admission.waiting.eligibility import is_eligible
 from service.admission.world import Configuration
 from service.domain.claim import ClaimCause
-from simulation.replay.run import Simulation
+from simulation.replay.loop import Simulation
 from tests.builders import NOW, cohort, configuration, node, queue
 from tests.simulation.recount import Recount
 from tests.simulation.test_backfill import stream

@@ -10,7 +10,7 @@ from service.admission.preemption.usages import usage_at
 from service.admission.quota.tree import QuotaTree
 from service.admission.resident import World
 from service.domain.claim import Claim, ClaimCause
-from simulation.replay.run import Moment
+from simulation.replay.loop import Moment
 from tests.builders import NOW
 from tests.simulation.mixed import HORIZON, simulation_of, site
 

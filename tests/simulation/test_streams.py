@@ -10,7 +10,7 @@ import pytest
 from service.admission.world import Configuration
 from simulation.job import Job
 from simulation.replay.agenda import Submit
-from simulation.replay.run import Moment, Simulation
+from simulation.replay.loop import Moment, Simulation
 from tests.builders import NOW, Group, after, configuration, gang, independent, node, queue, role
 from tests.simulation.rules import check
 

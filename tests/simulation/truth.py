@@ -19,7 +19,7 @@ from service.domain.reasons import Code
 from service.domain.resources import Resources
 from service.domain.shape import RoleShape, Shape
 from service.domain.wording import message
-from simulation.replay.run import Moment
+from simulation.replay.loop import Moment
 from tests.simulation.recount import Recount, idle, needs_of
 from tests.unit.admission import oracle
 

@@ -13,11 +13,13 @@ import yaml
 
 from service.admission.policy import Policy
 from service.client.policy_file import PolicyFile, policy_text
+from service.domain.scheduling import UNSAID
 from service.domain.tree_rules import broken_tree_rules
 from service.settings import Settings
 from service.wire.cohort import CohortRequest
 from service.wire.policy import PolicyRequest, wanted_of
 from service.wire.queue import QueueRequest
+from service.wire.scheduling import SchedulingRequest
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "policy.md").read_text()
@@ -44,9 +46,12 @@ def test_the_file_on_the_page_is_canonical_and_sound() -> None:
 
 def test_every_setting_of_the_whole_cluster_is_told() -> None:
     section = PAGE.partition("## Settings of the whole cluster\n")[2].partition("\n## ")[0]
-    told = {name.lower() for name in re.findall(r"`MUSTER_(\w+)`", section)}
-    assert told == {each.name for each in fields(Policy)}
-    assert told <= set(Settings.__struct_fields__)
+    variables = {name.lower() for name in re.findall(r"`MUSTER_(\w+)`", section)}
+    assert variables == {each.name for each in fields(Policy)} == {each.name for each in fields(UNSAID)}
+    assert variables <= set(Settings.__struct_fields__)
+    rows = re.findall(r"^\| (`[a-z_`, ]+`) \|", section, re.MULTILINE)
+    told = [name.strip("`") for row in rows for name in row.split(", ")]
+    assert sorted(told) == sorted({*SchedulingRequest.__struct_fields__, "scheduling"})
 
 
 def test_the_example_is_what_the_scenario_plays() -> None:

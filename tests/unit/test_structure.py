@@ -128,7 +128,7 @@ def test_the_domain_needs_nothing_that_has_to_be_installed() -> None:
 
 def test_the_command_line_starts_processes_and_otherwise_talks_through_the_client() -> None:
     allowed = re.compile(
-        r"service(\.(cli|client|domain|settings|clock|logs)(\..*)?|\.api\.\w+|\.store\.migrate)?|workers(\..*)?"
+        r"service(\.(cli|client|domain|settings|clock|logs)(\..*)?|\.api\.\w+|\.store\.migrate)?|(workers|simulation)(\..*)?"
     )
     for path in sorted((ROOT / "service" / "cli").rglob("*.py")):
         ours = [module for module in imported_modules(path) if module.split(".")[0] in PACKAGES]
@@ -184,9 +184,9 @@ def test_no_file_names_a_place_on_somebodys_machine() -> None:
 
 
 def test_every_folder_of_tests_is_run() -> None:
-    """`make test` runs the testpaths, `make faults` and `make suite-check` the rest."""
+    """`make test` runs the testpaths, targets of their own the rest."""
     options = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
     folders = {
         f"tests/{path.relative_to(ROOT / 'tests').parts[0]}" for path in TESTS if path.name[:5] == "test_"
     }
-    assert folders == {*options["testpaths"], "tests/faults", "tests/suite"}
+    assert folders == {*options["testpaths"], "tests/faults", "tests/suite", "tests/traces"}

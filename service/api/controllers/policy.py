@@ -25,7 +25,7 @@ class PolicyController(Controller):
 
     @get(operation_id="get-policy", guards=[require_admin], sync_to_thread=True)
     def get_policy(self, engine: EngineDep) -> PolicyAnswer:
-        """All queues, cohorts and priority classes (admin), as `PUT` takes them."""
+        """All queues, cohorts, priority classes and `scheduling` (admin), as `PUT` takes them."""
         return policy_answer(apply_policy.get_policy(engine))
 
     @put(
@@ -44,8 +44,8 @@ class PolicyController(Controller):
         prune: FromQuery[bool] = False,
         dry_run: FromQuery[bool] = False,
     ) -> PolicyChanges:
-        """Make and change queues, cohorts and priority classes, all of them or nothing (admin). `prune`
-        deletes those that are not named, `dry_run` only tells what would change."""
+        """Make and change queues, cohorts, priority classes and `scheduling`, all of them or nothing (admin).
+        `prune` deletes those that are not named, `dry_run` only tells what would change."""
         wanted = wanted_of(data, is_all=prune)
         applied = apply_policy.apply_policy(
             engine, wanted, is_dry_run=dry_run, actor=principal.user, now=clock.now()

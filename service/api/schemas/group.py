@@ -13,8 +13,8 @@ from service.domain.group import OnMemberLoss
 from service.domain.resources import MAX_GPUS_PER_MEMBER
 from service.domain.shape import Scheduling, Sizing
 from service.domain.unit import MAX_MEMBERS
-from service.wire.group_values import ClassName, Priority
-from service.wire.patterns import LABEL, LINE, NO_NUL, NO_NUL_LINES, VARIABLE
+from service.wire.group_values import ClassName, Labels, Priority
+from service.wire.patterns import LINE, NO_NUL, NO_NUL_LINES, VARIABLE
 from service.wire.values import Cpus, Duration, LongText, MemoryGib, Name, RequestStruct, ShortText
 
 #: So many groups may be sent at once.
@@ -26,8 +26,6 @@ Gpus: TypeAlias = Annotated[int, Meta(ge=0, le=MAX_GPUS_PER_MEMBER)]
 Line: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128, pattern=LINE)]
 VariableName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128, pattern=VARIABLE)]
 Variables: TypeAlias = Annotated[dict[VariableName, LongText], Meta(max_length=512)]
-LabelName: TypeAlias = Annotated[str, Meta(min_length=1, max_length=128, pattern=LABEL)]
-Labels: TypeAlias = Annotated[dict[LabelName, ShortText], Meta(max_length=64)]
 Command: TypeAlias = Annotated[list[LongText], Meta(min_length=1, max_length=1024)]
 Path: TypeAlias = Annotated[str, Meta(min_length=1, max_length=4096, pattern=NO_NUL)]
 

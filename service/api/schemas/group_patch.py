@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from msgspec import UNSET, UnsetType
 
-from service.api.schemas.group import Labels
 from service.domain.errors import FieldError, InvalidRequest
 from service.domain.group_change import GroupChange, TimeLimit
-from service.wire.group_values import ClassName, Priority
+from service.wire.group_values import ClassName, Labels, Priority
 from service.wire.values import Duration, RequestStruct, seconds_of
 
 

@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
-from service.domain.tree import CohortSettings, Named, QueueSettings, Tree, Wanted
+from service.domain.tree import SCHEDULING, CohortSettings, Named, QueueSettings, Tree, Wanted
 from service.operations.apply_policy import Applied
 from service.wire.cohort import CohortPatch, cohort_fields
 from service.wire.policy import PriorityClassEntry
 from service.wire.queue import QueuePatch, queue_fields
+from service.wire.scheduling import SchedulingRequest, scheduling_fields
 from service.wire.values import AnswerStruct, Name
 
 
@@ -29,8 +30,10 @@ class QueueEntry(QueuePatch, frozen=True, kw_only=True):
 
 
 class PolicyAnswer(AnswerStruct, frozen=True, kw_only=True):
-    """All that there is, each kind by name: a body for `PUT /v1/policy`."""
+    """All that there is, each kind by name: a body for `PUT /v1/policy`. `scheduling`: what is
+    said of it; the worker's variables say the rest."""
 
+    scheduling: SchedulingRequest | UnsetType = UNSET
     priority_classes: list[PriorityClassEntry]
     cohorts: list[CohortEntry]
     queues: list[QueueEntry]
@@ -44,7 +47,7 @@ class FieldChange(AnswerStruct, frozen=True, kw_only=True):
 
 
 class PolicyChange(AnswerStruct, frozen=True, kw_only=True):
-    kind: Literal["priority_class", "cohort", "queue"]
+    kind: Literal["scheduling", "priority_class", "cohort", "queue"]
     name: str
     change: Literal["created", "changed", "deleted"]
     fields: dict[str, FieldChange]
@@ -59,7 +62,9 @@ class PolicyChanges(AnswerStruct, frozen=True, kw_only=True):
 
 
 def policy_answer(tree: Tree) -> PolicyAnswer:
+    said = tree.scheduling
     return PolicyAnswer(
+        scheduling=UNSET if said is None else SchedulingRequest(**scheduling_fields(said)),
         priority_classes=[
             PriorityClassEntry(name=name, value=value)
             for name, value in sorted(tree.priority_classes.items())
@@ -84,7 +89,7 @@ def changes_answer(applied: Applied, wanted: Wanted, *, is_dry_run: bool) -> Pol
     )
 
 
-_KINDS = ("priority_class", "cohort", "queue")
+_KINDS = ("scheduling", "priority_class", "cohort", "queue")
 
 
 def _cohort_entry(cohort: CohortSettings) -> CohortEntry:
@@ -111,7 +116,10 @@ def _entries(tree: Tree) -> dict[Named, dict[str, Any]]:
         ("cohort", answer.cohorts),
         ("queue", answer.queues),
     )
-    return {Named(kind, each.name): msgspec.to_builtins(each) for kind, entries in lists for each in entries}
+    found = {Named(kind, each.name): msgspec.to_builtins(each) for kind, entries in lists for each in entries}
+    if answer.scheduling is not UNSET:
+        found[SCHEDULING] = msgspec.to_builtins(answer.scheduling)
+    return found
 
 
 def _change(what: Named, before: dict[str, Any] | None, after: dict[str, Any] | None) -> PolicyChange:

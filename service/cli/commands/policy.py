@@ -106,12 +106,7 @@ def _write(output: Path, text: str) -> None:
 
 
 def _refusal(error: ApiError, file: PolicyFile) -> PolicyRefused:
-    lines = []
-    for wrong in error.errors:
-        line = file.line_of(wrong.field)
-        where = file.name if line is None else f"{file.name}, line {line}"
-        lines.append(f"{where}: {wrong.field}: {wrong.message}")
-    return PolicyRefused("\n".join(lines))
+    return PolicyRefused("\n".join(file.told(wrong.field, wrong.message) for wrong in error.errors))
 
 
 def _show(session: Session, done: PolicyChanges) -> None:

@@ -36,6 +36,7 @@ config = Table(
         server_default="0",
         comment="how many of these changes were of nothing about nodes, devices and pools",
     ),
+    Column("scheduling", JSONB, nullable=False, server_default="{}", comment="SchedulingSettings"),
     CheckConstraint("id = 1", name="one_row"),
 )
 cohorts = Table(

@@ -82,12 +82,26 @@ def _entry(name: str) -> st.SearchStrategy[dict[str, Any]]:
     return _some({"name": st.just(name), "value": priorities}, {})
 
 
+scheduling = st.fixed_dictionaries(
+    {"guard": st.integers(1, 1_000_000)},
+    optional={
+        "reserve_depth": st.integers(0, 9) | st.just("all"),
+        "half_life": durations,
+        "restart_cost": durations,
+        "lost_work_cap": durations,
+        "fair_share_price": st.integers(0, 9) | st.just("none"),
+        "reclaim_delay": durations,
+        "resize_interval": durations,
+    },
+)
+
 policies = st.fixed_dictionaries(
     {
         "priority_classes": _subset(("high", "low", "y", "null"), _entry),
         "cohorts": _subset(_COHORTS, cohort),
         "queues": _subset(_QUEUES, queue),
-    }
+    },
+    optional={"scheduling": scheduling},
 )
 
 

@@ -186,3 +186,51 @@ def test_random_trees_come_back_as_they_were(admin: Client) -> None:
                 assert shown[field] == (each.get(field) if field == "nominal_quota" else each.get(field, {}))
 
     comes_back()
+
+
+SCHEDULING = {"reserve_depth": "all", "guard": "12h", "fair_share_price": 500, "restart_cost": "1m"}
+
+
+def test_how_the_cluster_decides_is_applied_with_the_rest(admin: Client, engine: Engine) -> None:
+    version, events = books(engine)
+    policy = {**POLICY, "scheduling": SCHEDULING}
+    assert applied(admin, policy, dry_run=True)[0] == ("created", "scheduling", "cluster")
+    assert "scheduling" not in admin.get("/v1/policy").json()
+    assert books(engine) == (version, events)
+
+    assert applied(admin, policy)[0] == ("created", "scheduling", "cluster")
+    assert admin.get("/v1/policy").json() == policy
+    assert books(engine) == (version + 1, events + 5)
+    assert apply(admin, policy, prune=True).json()["changes"] == []
+
+    # All of it in the place of all of it; a file without the part leaves it as it is.
+    (change,) = apply(admin, {"scheduling": {"guard": 3600, "reserve_depth": "all"}}).json()["changes"]
+    assert (change["change"], change["fields"]) == (
+        "changed",
+        {
+            "fair_share_price": {"before": 500, "after": None},
+            "guard": {"before": "12h", "after": "1h"},
+            "restart_cost": {"before": "1m", "after": None},
+        },
+    )
+    assert applied(admin, POLICY) == []
+    assert applied(admin, POLICY, prune=True) == [("deleted", "scheduling", "cluster")]
+    assert applied(admin, {"scheduling": {"half_life": 0}}) == [("created", "scheduling", "cluster")]
+    assert applied(admin, {"scheduling": {}}) == [("deleted", "scheduling", "cluster")]
+
+
+def test_what_is_wrong_with_how_the_cluster_decides_is_named(admin: Client, engine: Engine) -> None:
+    before = books(engine)
+    for said, field, sentence in (
+        ({"reserve_depth": -1}, "reserve_depth", "Must be at least 0."),
+        ({"reserve_depth": "some"}, "reserve_depth", "'some' is none of the values that it may have."),
+        ({"guard": 0}, "guard", "Must be at least one second."),
+        ({"resize_interval": "0s"}, "resize_interval", "Must be at least one second."),
+        ({"half_life": "20y"}, "half_life", "Write 90s, 10m, 4h, 1h30m or 2d, or a number of seconds."),
+        ({"half_life": "9999d"}, "half_life", "Must be at most 315360000 seconds (ten years)."),
+        ({"gard": "1h"}, "gard", "There is no such field."),
+    ):
+        answer = apply(admin, {"scheduling": said})
+        assert fields_of(answer) == [f"scheduling.{field}"]
+        assert answer.json()["errors"][0]["message"] == sentence
+    assert books(engine) == before

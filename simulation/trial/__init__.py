@@ -1,0 +1,1 @@
+"""From files to figures: a log replayed on a cluster under each of several policies."""
