@@ -15,7 +15,7 @@ from service.domain.resources import CPUS, Resources
 from service.domain.shape import RoleShape, Scheduling, Shape, Slice
 from service.domain.unit import unit_id
 from simulation.job import Job
-from simulation.replay.run import Simulation
+from simulation.replay.loop import Simulation
 from workers.collector import spare_collector
 
 _START = datetime(2026, 1, 1, tzinfo=UTC)

@@ -12,7 +12,7 @@ from simulation.groups import Spread, jobs_of, layout_of
 from simulation.job import Job
 from simulation.logs.limits import with_made_limits
 from simulation.logs.log import LeftOut, Log, Reason
-from simulation.logs.reading import read_log
+from simulation.logs.reading import Format, read_log
 from simulation.measures.measures import Measures, measure
 from simulation.replay.progress import Progress
 from simulation.replay.run import replay
@@ -25,7 +25,7 @@ class Question:
     """What is to be replayed on what. `wrong_limits`: the range of factors to make time limits with."""
 
     log: Path
-    log_format: str | None
+    log_format: Format | None
     spec: Path | None
     cluster: Path
     spread: Spread

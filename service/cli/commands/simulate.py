@@ -18,6 +18,7 @@ from service.cli.pipes import write_line
 from service.cli.session import Session, pass_session, print_options
 
 if TYPE_CHECKING:
+    from simulation.logs.reading import Format
     from simulation.report.comparison import Comparison
     from simulation.trial.trial import Question
 
@@ -100,7 +101,7 @@ def simulate(  # noqa: PLR0913 - each is an option
     log: Path,
     cluster: Path,
     policies: Sequence[str],
-    log_format: str | None,
+    log_format: Format | None,
     spec: Path | None,
     layout: str,
     wrong_limits: tuple[float, float] | None,
