@@ -75,6 +75,14 @@ test-redis: $(STAMP) ## Run the inventory tests on a Redis server from the syste
 test-traces: $(STAMP) ## Replay traces and compare with a reference (MUSTER_TRACES= to name their folder; PYTEST_ARGS=--all-rows for all)
 	$(PY) -m pytest tests/traces -n 2 $(PYTEST_ARGS)
 
+.PHONY: test-browser
+test-browser: $(STAMP) ## Open pages in Chromium; pictures are kept in build/browser
+	@if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then \
+		$(PY) -m pytest tests/browser $(PYTEST_ARGS); \
+	else \
+		echo "skipped: no Chromium with its driver here (Debian: apt-get install chromium chromium-driver)"; \
+	fi
+
 .PHONY: openapi
 openapi: $(STAMP) ## Write openapi/openapi.json from the code
 	@mkdir -p openapi
