@@ -97,7 +97,8 @@ class Configuration:
 class PendingUnit:
     """A row that waits: a gang, or members `first_index..last_index` of an independent group.
 
-    Order in a queue: priority (high first), `submitted_at`, `group_id`, `first_index`.
+    Order in a queue: priority (high first), the time limit where the queue has the shortest first,
+    `submitted_at`, `group_id`, `first_index`.
     `avoided_nodes` failed it before: a preference. Not eligible while held, backing off, before
     `not_before_at`, or while other groups have to end first (`open_dependencies` of them).
     `expected_seconds`: as long as groups like it ran, by what was known when it was submitted.

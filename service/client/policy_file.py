@@ -21,6 +21,7 @@ _FIELDS = (
     "cohort",
     "weight",
     "order",
+    "order_by",
     "stop",
     "nominal_quota",
     "borrowing_limit",

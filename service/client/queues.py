@@ -21,6 +21,7 @@ class Queue(Struct, frozen=True, kw_only=True):
     cohort: str | None
     weight: float
     order: str
+    order_by: str
     stop: str
     nominal_quota: dict[str, float] | None
     borrowing_limit: dict[str, float]

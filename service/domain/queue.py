@@ -16,6 +16,14 @@ class Order(StrEnum):
     BEST_EFFORT = "best_effort"
 
 
+class OrderBy(StrEnum):
+    """Who is before whom in a queue, of equal priority: `age` the older, `shortest` whoever has the shorter
+    time limit (a group without one counts as endless), and of equals the older."""
+
+    AGE = "age"
+    SHORTEST = "shortest"
+
+
 class Stop(StrEnum):
     """`hold` takes submissions and admits nobody; `hold_and_drain` also evicts what runs."""
 
@@ -59,6 +67,7 @@ class QueuePolicy:
     (None: no bound)."""
 
     weight: float = 1.0
+    order_by: OrderBy = OrderBy.AGE
     preempt_within: PreemptWithin = PreemptWithin.NEVER
     reclaim: Reclaim = Reclaim.NEVER
     filling: Filling = Filling.PACK

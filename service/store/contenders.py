@@ -10,31 +10,35 @@ from sqlalchemy import Connection, text
 from service.admission.world import PendingUnit
 from service.store.arrays import number_array
 from service.store.ground import Entry
+from service.store.order import length_of
 from service.store.unit_rows import pending_units, waiting_statement
 
 #: Rows of its own queue, and of all others together, that are looked at.
 _OWN, _OTHERS = 1_000, 1_000
 
 #: Held back rows block nobody. Of each other queue come those that come first there.
-_BEFORE = text("""
+_BEFORE = text(f"""
 WITH waiting AS (
   SELECT u.id, g.queue_id, g.priority, row_number() OVER (
-    PARTITION BY g.queue_id ORDER BY g.priority DESC, g.submitted_at, g.id, u.first_index) AS place
-  FROM units u JOIN groups g ON g.id = u.group_id
+    PARTITION BY g.queue_id
+    ORDER BY g.priority DESC, {length_of("g")}, g.submitted_at, g.id, u.first_index) AS place
+  FROM units u JOIN groups g ON g.id = u.group_id JOIN queues q ON q.id = g.queue_id
   WHERE u.status = 'Pending' AND u.ended_at IS NULL AND NOT u.is_held AND u.open_dependencies IS NULL
 )
 SELECT id FROM waiting
 WHERE CASE WHEN queue_id = :queue_id THEN priority >= :priority AND place <= :own
   ELSE place <= GREATEST(1, :others / (SELECT count(*) FROM queues WHERE deleted_at IS NULL)) END
 UNION SELECT unit_id FROM claims
-""")
-_AHEAD = text("""
-SELECT count(DISTINCT g.id) FROM units u JOIN groups g ON g.id = u.group_id
-WHERE g.queue_id = :queue_id AND g.priority >= :priority
+""")  # noqa: S608
+_AHEAD = text(f"""
+SELECT count(DISTINCT g.id) FROM units u
+JOIN groups g ON g.id = u.group_id JOIN queues q ON q.id = g.queue_id
+WHERE g.queue_id = :queue_id AND (g.priority > :priority OR (g.priority = :priority AND (
+  {length_of("g")} <= COALESCE(CAST(:time_limit_seconds AS float8), 'Infinity'::float8))))
   AND u.status = 'Pending' AND u.ended_at IS NULL AND NOT u.is_held AND u.open_dependencies IS NULL
   AND (u.backoff_until IS NULL OR u.backoff_until <= :now)
   AND (g.not_before_at IS NULL OR g.not_before_at <= :now)
-""")
+""")  # noqa: S608
 _QUEUE = text("""
 SELECT c.version, q.id FROM config c LEFT JOIN queues q
   ON q.name = :name AND q.deleted_at IS NULL AND q.deleting_at IS NULL
@@ -69,7 +73,12 @@ def read_contenders(conn: Connection, *, queue_id: int, priority: int) -> dict[i
     return pending_units(tuple(row) for row in rows)
 
 
-def count_ahead(conn: Connection, *, queue_id: int, priority: int, now: datetime) -> int:
-    """Groups of the queue that would have a position before it."""
-    values = {"queue_id": queue_id, "priority": priority, "now": now}
+def count_ahead(conn: Connection, row: PendingUnit, *, now: datetime) -> int:
+    """Groups of its queue that would have a position before a group that is submitted now."""
+    values = {
+        "queue_id": row.queue_id,
+        "priority": row.priority,
+        "time_limit_seconds": row.time_limit_seconds,
+        "now": now,
+    }
     return int(conn.execute(_AHEAD, values).scalar_one())

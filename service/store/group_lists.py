@@ -13,6 +13,7 @@ from sqlalchemy import Connection, text
 
 from service.domain.status import GROUP_RANK, Status
 from service.store.group_reads import GROUP_COLUMNS, GroupRow, group_row
+from service.store.order import length_of
 
 
 class ListOrder(StrEnum):
@@ -92,14 +93,17 @@ def count_waiting_before(conn: Connection, group: GroupRow, *, now: datetime) ->
     nobody back: the instant of a backoff stays until the unit is admitted."""
     count = conn.execute(
         text(
-            "SELECT count(DISTINCT g.id) FROM units u JOIN groups g ON g.id = u.group_id"
-            " JOIN queues q ON q.id = g.queue_id"
+            "SELECT count(DISTINCT g.id) FROM units u JOIN groups g ON g.id = u.group_id"  # noqa: S608
+            " JOIN queues q ON q.id = g.queue_id JOIN groups own ON own.id = :id"
             " WHERE u.status = 'Pending' AND u.ended_at IS NULL AND NOT u.is_held AND q.stop = 'none'"
             " AND (u.backoff_until IS NULL OR u.backoff_until <= :now)"
             " AND (g.not_before_at IS NULL OR g.not_before_at <= :now) AND u.open_dependencies IS NULL"
-            " AND (-g.priority, g.submitted_at, g.id) < (-:priority, :submitted_at, :id)"
+            " AND CASE WHEN g.queue_id = own.queue_id"
+            f" THEN (-g.priority, {length_of('g')}, g.submitted_at, g.id)"
+            f" < (-own.priority, {length_of('own')}, own.submitted_at, own.id)"
+            " ELSE (-g.priority, g.submitted_at, g.id) < (-own.priority, own.submitted_at, own.id) END"
         ),
-        {"priority": group.priority, "submitted_at": group.submitted_at, "id": group.id, "now": now},
+        {"id": group.id, "now": now},
     ).scalar_one()
     return int(count)
 

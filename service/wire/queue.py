@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeAlias
 from msgspec import UNSET, Meta, UnsetType
 
 from service.domain.principal import KeyRole
-from service.domain.queue import Filling, Order, PreemptWithin, Reclaim, Stop
+from service.domain.queue import Filling, Order, OrderBy, PreemptWithin, Reclaim, Stop
 from service.domain.tree import QueueSettings
 from service.wire.amounts import Amounts, Flavor, amounts_answer
 from service.wire.group_values import Priority
@@ -25,7 +25,8 @@ Evictions: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000)]
 class QueueRequest(RequestStruct, frozen=True, kw_only=True):
     """A queue to make. `nominal_quota` null: no quota at all; `{}`: nothing of any flavor. A flavor
     that is not named has 0, CPUs and memory that are not named are unlimited. `limit`: the most that
-    the queue may ever hold.
+    the queue may ever hold. `order_by`: who is before whom of equal priority, the older, or with `shortest`
+    whoever has the shorter time limit.
 
     In a `cohort`, which needs a nominal quota, `borrowing_limit` says how much more than that it may take
     (not named: no bound) and `lending_limit` how much of it others may take (not named: all). `weight`: its
@@ -38,6 +39,7 @@ class QueueRequest(RequestStruct, frozen=True, kw_only=True):
     cohort: Name | None = None
     weight: Weight = 1.0
     order: Order = Order.BEST_EFFORT
+    order_by: OrderBy = OrderBy.AGE
     stop: Stop = Stop.NONE
     nominal_quota: Amounts | None = None
     borrowing_limit: Amounts | None = None
@@ -64,6 +66,7 @@ class QueuePatch(RequestStruct, frozen=True, kw_only=True):
     cohort: Name | UnsetType | None = UNSET
     weight: Weight | UnsetType = UNSET
     order: Order | UnsetType = UNSET
+    order_by: OrderBy | UnsetType = UNSET
     stop: Stop | UnsetType = UNSET
     nominal_quota: Amounts | UnsetType | None = UNSET
     borrowing_limit: Amounts | UnsetType | None = UNSET
@@ -92,6 +95,7 @@ def queue_fields(settings: QueueSettings) -> dict[str, Any]:
         "cohort": settings.cohort,
         "weight": whole_if_it_is(policy.weight),
         "order": settings.order,
+        "order_by": policy.order_by,
         "stop": settings.stop,
         "nominal_quota": None if quota.nominal is None else amounts_answer(quota.nominal),
         "borrowing_limit": amounts_answer(quota.borrowing),

@@ -54,6 +54,7 @@ _OF_QUOTA: Readers = {
 }
 _OF_POLICY: Readers = {
     "weight": ("weight", as_said),
+    "order_by": ("order_by", as_said),
     "user_limit": ("user_limit", as_limits),
     "group_limit": ("group_limit", as_limits),
     "flavors": ("flavors", _names),

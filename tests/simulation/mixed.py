@@ -11,7 +11,7 @@ from datetime import timedelta
 from service.admission.policy import Policy
 from service.admission.world import Configuration, Queue
 from service.domain.dependency import When
-from service.domain.queue import Order, PreemptWithin, Reclaim, Stop
+from service.domain.queue import Order, OrderBy, PreemptWithin, Reclaim, Stop
 from service.domain.shape import Sizing
 from service.domain.status import Status
 from simulation.job import Job
@@ -67,6 +67,17 @@ def strict(made: Site) -> Site:
     config = made.configuration
     queues = {queue_id: replace(each, order=Order.STRICT) for queue_id, each in config.queues.items()}
     return replace(made, configuration=replace(config, queues=queues))
+
+
+def by_length(made: Site, seed: int) -> Site:
+    """The same where queues have the shortest first, some of them or all."""
+    rng, config = random.Random(seed), made.configuration
+    queues = {
+        queue_id: replace(each, policy=replace(each.policy, order_by=OrderBy.SHORTEST))
+        for queue_id, each in config.queues.items()
+        if rng.random() < 0.7
+    }
+    return replace(made, configuration=replace(config, queues={**config.queues, **queues}))
 
 
 def endless(made: Site) -> Site:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from service.admission.world import Cohort, Configuration, Queue
-from service.domain.queue import Order, PreemptWithin, Quota, Reclaim, Stop
+from service.domain.queue import Order, OrderBy, PreemptWithin, Quota, Reclaim, Stop
 from tests.builders import node
 from tests.simulation.mixed import mixed_queue
 
@@ -37,6 +37,10 @@ def _of_a_cohort(change: Callable[[random.Random, Cohort], Cohort]) -> Change:
 
 def _weighed(rng: random.Random, queue: Queue) -> Queue:
     return replace(queue, policy=replace(queue.policy, weight=rng.choice((0.0, 0.5, 1.0, 4.0))))
+
+
+def _ordered_by(rng: random.Random, queue: Queue) -> Queue:
+    return replace(queue, policy=replace(queue.policy, order_by=rng.choice(list(OrderBy))))
 
 
 def _limited(rng: random.Random, queue: Queue) -> Queue:
@@ -86,6 +90,7 @@ CHANGES: dict[str, Change] = {
     "rights": _of_a_queue(_entitled),
     "no quota": _of_a_queue(_without_quota),
     "order": _of_a_queue(lambda rng, queue: replace(queue, order=rng.choice(list(Order)))),
+    "order_by": _of_a_queue(_ordered_by),
     "nodes": _other_nodes,
     "guest": _come_or_gone,
     "weight of a cohort": _of_a_cohort(

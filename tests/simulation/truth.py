@@ -14,7 +14,7 @@ from service.admission.resident import World
 from service.admission.waiting.eligibility import is_eligible
 from service.admission.world import PendingUnit, Queue, RunningUnit
 from service.domain.claim import Claim, ClaimCause
-from service.domain.queue import Order, PreemptWithin, Stop
+from service.domain.queue import Order, OrderBy, PreemptWithin, Stop
 from service.domain.reasons import Code
 from service.domain.resources import Resources
 from service.domain.shape import RoleShape, Shape
@@ -191,7 +191,7 @@ class Truth:
         return queue.order is Order.STRICT and any(
             other.public_id == holder
             and other.queue_id == row.queue_id
-            and _rank(other) < _rank(row)
+            and _rank(other, queue) < _rank(row, queue)
             and is_eligible(other, self._now)
             and self._could_ever(self._count.least(other), queue)
             for other in self._world.pending.values()
@@ -324,8 +324,10 @@ def _ends_at(row: PendingUnit, now: datetime) -> datetime | None:
     return now + timedelta(seconds=row.time_limit_seconds + row.grace_seconds)
 
 
-def _rank(row: PendingUnit) -> tuple[object, ...]:
-    return -row.priority, row.submitted_at, row.group_id, row.first_index
+def _rank(row: PendingUnit, queue: Queue) -> tuple[object, ...]:
+    limit = row.time_limit_seconds
+    length = (limit is None, limit) if queue.policy.order_by is OrderBy.SHORTEST else ()
+    return -row.priority, length, row.submitted_at, row.group_id, row.first_index
 
 
 def _sum(shape: Shape, roles: Sequence[RoleShape], resource: str) -> int:

@@ -9,7 +9,6 @@ from service.admission.claims.book import ClaimBook
 from service.admission.claims.kept_places import KeptPlaces, has_all_it_waits_for, has_lost_a_place
 from service.admission.fit import Fitter
 from service.admission.resident import World
-from service.admission.waiting.backlog import key_of
 from service.admission.waiting.line import Key
 from service.domain.preemption import WasteCause
 from service.domain.queue import Order
@@ -32,7 +31,7 @@ def start_claimants(world: World, *, fitter: Fitter, claims: ClaimBook, without:
     waiting, served = claims.of_preemptions(), Served()
     fitter.has_kept |= bool(waiting)
     kept, passed_over = KeptPlaces(world, fitter, waiting), set(waiting)
-    for unit_id in sorted(waiting, key=lambda unit_id: key_of(world.pending[unit_id])):
+    for unit_id in sorted(waiting, key=world.backlog.key):
         row, claim = world.pending[unit_id], waiting[unit_id]
         if unit_id in without:
             continue
@@ -46,7 +45,7 @@ def start_claimants(world: World, *, fitter: Fitter, claims: ClaimBook, without:
         elif is_lost or is_clear:
             claims.end(unit_id, WasteCause.PLACE_LOST if is_lost else WasteCause.ENTITLEMENT_LOST)
         elif world.configuration.queues[row.queue_id].order is Order.STRICT:
-            served.holding.setdefault(row.queue_id, key_of(row))
+            served.holding.setdefault(row.queue_id, world.backlog.key(row.id))
         if fitted.placed and not fitted.left:
             served.finished.add(unit_id)
         elif fitted.placed or is_lost or is_clear:

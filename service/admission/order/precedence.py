@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 
 from service.admission.nodes.query import ShapeQuery
 from service.admission.order.tournament import must_borrow
 from service.admission.quota.entitlement import are_in_one_tree
 from service.admission.resident import World
+from service.admission.waiting.ranks import rank_of
 from service.admission.world import PendingUnit, Queue, RunningUnit
 from service.domain.claim import Claim, ClaimCause
-from service.domain.queue import Order, PreemptWithin
+from service.domain.queue import Order, OrderBy, PreemptWithin
 
 
 class Precedence:
@@ -44,13 +46,18 @@ class Precedence:
 
 
 def overtakes(row: PendingUnit, claimant: PendingUnit, queue: Queue) -> bool:
-    """Within one queue: by priority. In a strict queue nobody comes before the first."""
+    """Within one queue: by priority. In a strict queue nobody comes before the first; elsewhere whoever came
+    later and is shorter leaves what is kept to whom it is kept for."""
     if row.id == claimant.id:
         return False
     if row.priority != claimant.priority:
         return row.priority > claimant.priority
-    is_older = (row.submitted_at, row.group_id) < (claimant.submitted_at, claimant.group_id)
-    return queue.order is Order.STRICT and is_older
+    return queue.order is Order.STRICT and _order(row, queue) < _order(claimant, queue)
+
+
+def _order(row: PendingUnit, queue: Queue) -> tuple[int, datetime, int]:
+    rank = rank_of(row, is_by_length=queue.policy.order_by is OrderBy.SHORTEST)
+    return rank, row.submitted_at, row.group_id
 
 
 def may_preempt(claimant: PendingUnit, other: PendingUnit | RunningUnit, queue: Queue) -> bool:

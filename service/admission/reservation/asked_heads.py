@@ -14,6 +14,7 @@ from service.admission.reservation.undated import Undated
 from service.admission.resident import World
 from service.admission.waiting.backlog import ClassId
 from service.admission.waiting.front import Onlooker
+from service.admission.waiting.ranks import priority_of
 from service.admission.world import PendingUnit
 
 
@@ -115,7 +116,7 @@ class AskedHeads:
             return False
         if queue_id not in self._world.quota.queues:
             return False
-        best = -line.keys[0][0]
+        best = priority_of(line.keys[0][0])
         claimants = (self._world.pending[claim.unit_id] for claim in self._heads.near(queue_id))
         return any(each.queue_id != queue_id or best > each.priority for each in claimants)
 

@@ -21,6 +21,7 @@ from service.admission.reservation.head_claims import HeadClaims
 from service.admission.reservation.readiness import Readiness
 from service.admission.reservation.undated import Undated
 from service.admission.resident import World
+from service.admission.waiting.line import Key
 from service.admission.world import PendingUnit
 from service.domain.claim import Claim, ClaimCause
 from service.domain.node import Place
@@ -42,6 +43,7 @@ class Reserver:
         fitter, claims = books.fitter, books.claims
         self._world = world
         self._now = now
+        self._key = world.backlog.key
         self._has_dates = policy.reserve_depth != 0
         self._guard_seconds = policy.guard_seconds
         self._fitter = fitter
@@ -276,15 +278,11 @@ class Reserver:
         """Whether the claim is of a head whose guard has not run out, and which does not come before the row
         in its own queue."""
         other = self._world.pending[claim.unit_id]
-        is_before = other.queue_id == row.queue_id and _order(other) < _order(row)
+        is_before = other.queue_id == row.queue_id and self._key(other.id) < self._key(row.id)
         return claim.cause is ClaimCause.HEAD and not is_before
 
-    def _rank(self, claim: Claim) -> tuple[int, datetime, int]:
-        return _order(self._world.pending[claim.unit_id])
-
-
-def _order(row: PendingUnit) -> tuple[int, datetime, int]:
-    return -row.priority, row.submitted_at, row.id
+    def _rank(self, claim: Claim) -> Key:
+        return self._key(claim.unit_id)
 
 
 def _share_devices(one: Claim, other: Claim) -> bool:

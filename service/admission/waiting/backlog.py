@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from service.admission.waiting.eligibility import is_eligible, is_plain, waits_until
 from service.admission.waiting.line import Key, Line
+from service.admission.waiting.ranks import rank_of
 from service.admission.world import PendingUnit
 
 ClassId = tuple[int, int]
@@ -38,14 +39,8 @@ def kind_of(row: PendingUnit) -> Kind:
     )
 
 
-def key_of(row: PendingUnit) -> Key:
-    submitted = (row.submitted_at - _EPOCH) // _MICROSECOND
-    place = (-row.priority, submitted, row.group_id, row.first_index)
-    return (*place, row.id, row.shape_id, is_plain(row))
-
-
-def starts_of_priorities(keys: list[Key]) -> Iterator[int]:
-    """Where in sorted keys those of each priority begin: the first of them was submitted first."""
+def starts_of_ranks(keys: list[Key]) -> Iterator[int]:
+    """Where in sorted keys those of each rank begin: the first of them was submitted first."""
     at = 0
     while at < len(keys):
         yield at
@@ -56,7 +51,7 @@ def first_submitted(keys: list[Key]) -> int:
     """When the first was submitted of sorted keys, in microseconds."""
     if keys[0][0] == keys[-1][0]:
         return keys[0][1]
-    return min(keys[at][1] for at in starts_of_priorities(keys))
+    return min(keys[at][1] for at in starts_of_ranks(keys))
 
 
 class Backlog:
@@ -80,6 +75,8 @@ class Backlog:
         self.bound: dict[int, set[int]] = {}
         #: Classes in which rows came or went, until somebody takes note of it.
         self.touched: set[ClassId] = set()
+        #: Queues that have the shortest first.
+        self._by_length: frozenset[int] = frozenset()
         self._keys: dict[int, Key] = {}
         self._waits: list[tuple[datetime, int]] = []
 
@@ -89,7 +86,7 @@ class Backlog:
         by_queue: dict[int, list[Key]] = {}
         for row in added.values():
             self.rows[row.id] = row
-            key = self._keys[row.id] = key_of(row)
+            key = self._keys[row.id] = self._key_of(row)
             by_queue.setdefault(row.queue_id, []).append(key)
             kinds = self.kinds_in.setdefault((row.queue_id, row.shape_id), Counter())
             kinds[kind_of(row)] += 1
@@ -103,6 +100,17 @@ class Backlog:
     def key(self, unit_id: int) -> Key:
         """Of a row that waits."""
         return self._keys[unit_id]
+
+    def order_by_length(self, queue_ids: frozenset[int]) -> None:
+        """These queues have the shortest first, all others the oldest."""
+        moved, self._by_length = queue_ids ^ self._by_length, queue_ids
+        if moved:
+            self.replace((), {row.id: row for row in self.rows.values() if row.queue_id in moved})
+
+    def _key_of(self, row: PendingUnit) -> Key:
+        submitted = (row.submitted_at - _EPOCH) // _MICROSECOND
+        rank = rank_of(row, is_by_length=row.queue_id in self._by_length)
+        return rank, submitted, row.group_id, row.first_index, row.id, row.shape_id, is_plain(row)
 
     def next_wait_end(self, now: datetime) -> datetime | None:
         """The earliest instant after `now` at which a row becomes eligible by itself."""

@@ -10,7 +10,7 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from service.admission.pauses import Pauses, clock_of
-from service.admission.waiting.backlog import Backlog, ClassId, first_submitted, starts_of_priorities
+from service.admission.waiting.backlog import Backlog, ClassId, first_submitted, starts_of_ranks
 from service.admission.waiting.eligibility import is_eligible, waits_until
 from service.admission.waiting.line import Key
 from service.admission.waiting.terms import stored_shape_id
@@ -132,8 +132,8 @@ class Guards:
 
 
 def _by_age(keys: list[Key], latest: int) -> Iterator[tuple[Key, bool]]:
-    """Keys that were submitted by then; of each priority only the first of those that were not."""
-    for at in starts_of_priorities(keys):
+    """Keys that were submitted by then; of each rank only the first of those that were not."""
+    for at in starts_of_ranks(keys):
         until = bisect_left(keys, (keys[at][0], latest + 1), at)
         for index in range(at, until):
             yield keys[index], True

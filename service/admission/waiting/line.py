@@ -5,9 +5,9 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left
 
-#: Priority (negated), submission in microseconds, group, first index, unit: the one order of
-#: listing, position and admission. Then what is asked most, the unit being unique: its shape, and
-#: whether it is plain: eligible at any instant.
+#: Rank by priority and by what its queue orders by (see `ranks`), submission in microseconds, group,
+#: first index, unit: the one order of listing, position and admission. Then what is asked most, the unit
+#: being unique: its shape, and whether it is plain: eligible at any instant.
 Key = tuple[int, int, int, int, int, int, bool]
 
 #: Beyond so many at once a sort, or a sieve, is cheaper than one change of the list after the other.

@@ -6,7 +6,7 @@ from datetime import datetime
 from math import isinf
 from typing import Literal
 
-from service.domain.queue import Filling, Order, PreemptWithin, Reclaim, Stop
+from service.domain.queue import Filling, Order, OrderBy, PreemptWithin, Reclaim, Stop
 from service.operations.read_queues import QueueView
 from service.wire.amounts import amounts_answer
 from service.wire.queue import queue_fields
@@ -26,6 +26,7 @@ class QueueAnswer(AnswerStruct, frozen=True, kw_only=True):
     cohort: str | None
     weight: float
     order: Order
+    order_by: OrderBy
     stop: Stop
     nominal_quota: dict[str, float] | None
     borrowing_limit: dict[str, float]

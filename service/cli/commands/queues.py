@@ -183,7 +183,7 @@ def _pairs(queue: Queue) -> list[tuple[str, str]]:
         ("tenant", queue.tenant or "all"),
         ("cohort", queue.cohort or "-"),
         ("weight", number(queue.weight)),
-        ("order", queue.order),
+        ("order", f"{queue.order}, by {queue.order_by}"),
         ("stop", queue.stop),
         ("quota", quota),
         *lending(queue, is_in_cohort=queue.cohort is not None),

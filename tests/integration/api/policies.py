@@ -7,7 +7,7 @@ from typing import Any
 from hypothesis import strategies as st
 
 from service.domain.principal import KeyRole
-from service.domain.queue import Filling, Order, PreemptWithin, Reclaim, Stop
+from service.domain.queue import Filling, Order, OrderBy, PreemptWithin, Reclaim, Stop
 
 FLAVORS = ("H100-80GB", "A100 80GB", "ä:1", "on", "null", "1e3")
 _COHORTS = ("org", "lab", "team", "null")
@@ -50,6 +50,7 @@ def queue(name: str) -> st.SearchStrategy[dict[str, Any]]:
             "cohort": st.sampled_from(_COHORTS),
             "weight": weights,
             "order": st.sampled_from([each.value for each in Order]),
+            "order_by": st.sampled_from([each.value for each in OrderBy]),
             "stop": st.sampled_from([each.value for each in Stop]),
             "nominal_quota": amounts,
             "borrowing_limit": amounts,

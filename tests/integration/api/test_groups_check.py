@@ -162,6 +162,32 @@ def test_a_strict_queue_has_its_turn(user: Client, admin: Client, cluster: Clust
     assert check(user, priority=1)["would"] == "admit"
 
 
+def test_a_queue_that_has_the_shortest_first_counts_those_that_are_no_longer(
+    user: Client, admin: Client, cluster: Cluster
+) -> None:
+    admin.patch("/v1/queues/default", json={"order_by": "shortest"}).raise_for_status()
+    submit(user, gpus=4)
+    cluster.settle()
+    waiting = {limit: submit(user, gpus=4, time_limit=limit) for limit in (None, "3h", "1h", "2h")}
+    cluster.settle()
+    for limit, position in (("30m", 1), ("1h", 2), ("90m", 2), ("4h", 4), (None, 5)):
+        assert check(user, gpus=4, time_limit=limit)["position"] == position, limit
+    found = {limit: user.get(f"/v1/groups/{group}/position").json() for limit, group in waiting.items()}
+    places = {limit: (each["position"], each["overall_position"]) for limit, each in found.items()}
+    assert places == {"1h": (1, 1), "2h": (2, 2), "3h": (3, 3), None: (4, 4)}
+    # What is kept for the first is not taken from it by who came later and is shorter.
+    assert check(user, gpus=4, time_limit="30m")["would"] == "wait"
+
+    admin.patch("/v1/queues/default", json={"order_by": "age"}).raise_for_status()
+    cluster.settle()
+    assert [user.get(f"/v1/groups/{each}/position").json()["position"] for each in waiting.values()] == [
+        1,
+        2,
+        3,
+        4,
+    ]
+
+
 def test_who_has_not_been_seen_by_a_cycle_comes_before_it(user: Client, cluster: Cluster) -> None:
     cluster.settle()
     assert check(user, gpus=4)["would"] == "admit"

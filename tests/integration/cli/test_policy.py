@@ -172,7 +172,8 @@ def test_a_queue_that_is_needed_is_not_pruned(muster: Muster, client: Client, fi
 def test_every_setting_of_a_queue_has_an_option(muster: Muster, client: Client) -> None:
     assert muster("cohorts", "create", "org", "--weight", "2", "--quota", "mx=4").code == 0
     options = (
-        "--order strict --cohort org --weight 0.5 --quota mx=8 --quota cpus=4 --borrow mx=2 --lend mx=1"
+        "--order strict --order-by shortest --cohort org --weight 0.5 --quota mx=8 --quota cpus=4"
+        " --borrow mx=2 --lend mx=1"
         " --limit mx=9 --user-limit mx=4 --group-limit mx=2 --flavor mx --flavor my --pool p1"
         " --filling spread --preempt-within lower_priority --reclaim fair_share --min-runtime 10m"
         " --evictions-per-day 3 --highest-priority user=10 --highest-priority operator=20"
@@ -180,7 +181,8 @@ def test_every_setting_of_a_queue_has_an_option(muster: Muster, client: Client) 
     )
     assert muster("queues", "create", "q", *options.split()).code == 0
     queue = client.queues.get("q")
-    assert (queue.cohort, queue.weight, queue.order) == ("org", 0.5, "strict")
+    assert (queue.cohort, queue.weight) == ("org", 0.5)
+    assert (queue.order, queue.order_by) == ("strict", "shortest")
     assert (queue.nominal_quota, queue.borrowing_limit) == ({"mx": 8, "cpus": 4}, {"mx": 2})
     assert (queue.lending_limit, queue.limit) == ({"mx": 1}, {"mx": 9})
     assert (queue.user_limit, queue.group_limit) == ({"mx": 4}, {"mx": 2})

@@ -21,6 +21,7 @@ QUEUE = json.dumps(
         "cohort": None,
         "weight": 1.0,
         "order": "strict",
+        "order_by": "age",
         "stop": "none",
         "nominal_quota": None,
         "borrowing_limit": {},
