@@ -56,6 +56,8 @@ class KeptQuota:
         #: By queue, those for whom others give way and who may use its nominal quota alone.
         self._bound: dict[int, list[Claim]] = {}
         self._seen: int | None = None
+        #: By the root of a tree, what all of its claims leave, as it was at a revision.
+        self._slacks: dict[QuotaNode, tuple[int, Mapping[str, int]]] = {}
         #: By queue, the classes that are stopped, and on what that rests.
         self._stopped_in: dict[int, tuple[tuple[Gate, int, int, int], frozenset[int]]] = {}
         #: By shape and how many units are wanted, the most of each resource.
@@ -64,8 +66,25 @@ class KeptQuota:
     # ------------------------------------------------------------------ row by row
     def rooms(self, row: PendingUnit, want: int = 1) -> dict[str, int]:
         """How much the row may take of each resource that is kept from it, if it wants so many units."""
+        if not self._may_bind(row, want):
+            return {}
         claims = self._claims_before(row)
         return rooms_of(self._binding(row, want, claims)) if claims or self._bound else {}
+
+    def _may_bind(self, row: PendingUnit, want: int) -> bool:
+        """Whether the row needs more than all claims of its tree together leave: those before it leave no
+        less."""
+        claims = self._in_tree_of(row.queue_id)
+        if self._bound.get(row.queue_id):
+            return True
+        if not claims:
+            return False
+        root = self._quota.root(row.queue_id)
+        known = self._slacks.get(root)
+        if known is None or known[0] != root.revision:
+            known = self._slacks[root] = root.revision, self._quota.bounds(root, claims).slacks
+        most = self._most(row, want)
+        return any(most.get(resource, 0) > slack for resource, slack in known[1].items())
 
     def keep(self, row: PendingUnit, want: int) -> dict[str, int]:
         """The same for a row that is to start now. Notes whom it stops."""
@@ -183,6 +202,7 @@ class KeptQuota:
             claimants = (self._world.pending[unit_id] for unit_id in self._claims.by_unit)
             self._claiming = {(row.queue_id, row.shape_id) for row in claimants}
             self._before_kinds.clear()
+            self._slacks.clear()
             self._bound = self._find_bound()
             self._quota.forget()
         return self._in_tree.get(self._quota.root(queue_id), ())

@@ -11,6 +11,7 @@ from service.admission.order.precedence import Precedence
 from service.admission.resident import World
 from service.admission.world import PendingUnit
 from service.domain.claim import Claim, ClaimCause
+from service.domain.queue import Order
 
 #: A cohort that has no parent, or a queue without one.
 Root = tuple[str, int]
@@ -29,6 +30,7 @@ class HeadClaims:
         self._depth = depth
         self._roots: dict[int, Root] = {}
         self._near: tuple[int, dict[Root, list[Claim]]] = -1, {}
+        self._lowest: dict[Root, dict[int, int]] = {}
         self._used: Counter[Slot] = Counter()
         for claim in claims:
             self.count(claim, 1)
@@ -60,7 +62,16 @@ class HeadClaims:
     def behind(self, row: PendingUnit) -> list[Claim]:
         """Those that the row goes before, the oldest first."""
         near = self.near(row.queue_id)
-        return [claim for claim in near if self._precedence.goes_before(row, claim)] if near else []
+        if not near or self._is_behind_all(row):
+            return []
+        return [claim for claim in near if self._precedence.goes_before(row, claim)]
+
+    def _is_behind_all(self, row: PendingUnit) -> bool:
+        """Where only its own queue has claims, priority decides, but in a strict one."""
+        lowest = self._lowest.get(self.root(row.queue_id), {})
+        is_strict = self._world.configuration.queues[row.queue_id].order is Order.STRICT
+        is_alone = len(lowest) == 1 and row.queue_id in lowest
+        return is_alone and not is_strict and row.priority <= lowest[row.queue_id]
 
     def near(self, queue_id: int) -> Sequence[Claim]:
         """Those of the queue's tree, the oldest first."""
@@ -71,7 +82,16 @@ class HeadClaims:
                     root = self.root(self._world.pending[claim.unit_id].queue_id)
                     by_root.setdefault(root, []).append(claim)
             self._near = self._claims.changes, by_root
+            self._lowest = {root: self._lowest_of(claims) for root, claims in by_root.items()}
         return self._near[1].get(self.root(queue_id), ())
+
+    def _lowest_of(self, claims: Sequence[Claim]) -> dict[int, int]:
+        """By queue the lowest priority of a claimant."""
+        lowest: dict[int, int] = {}
+        for claim in claims:
+            row = self._world.pending[claim.unit_id]
+            lowest[row.queue_id] = min(row.priority, lowest.get(row.queue_id, row.priority))
+        return lowest
 
     def root(self, queue_id: int) -> Root:
         if queue_id not in self._roots:
