@@ -16,7 +16,7 @@ from service.admission.state.booked import Booked
 from service.admission.state.feasible import Feasibility
 from service.admission.state.memory import Memory
 from service.admission.state.snapshot import Snapshot, snapshot_of
-from service.admission.waiting.ranks import ordered_by_length
+from service.admission.waiting.ranks import orders_of
 from service.admission.waiting.terms import on_terms, terms_by_queue
 from service.admission.world import Changes, Configuration, Freed, PendingUnit, Queue
 from service.domain.claim import Claim
@@ -40,7 +40,7 @@ class World(Booked):
         self.shapes.update(changes.shapes)
         if changes.configuration is not None:
             self._set_terms(changes.configuration.queues)
-            self.backlog.order_by_length(ordered_by_length(changes.configuration.queues))
+            self.backlog.order_queues(orders_of(changes.configuration.queues))
         changes = self._on_terms(changes)
         self.claims.update(changes.claims)
         self.pauses.update(changes.pauses)

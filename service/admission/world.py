@@ -97,7 +97,7 @@ class Configuration:
 class PendingUnit:
     """A row that waits: a gang, or members `first_index..last_index` of an independent group.
 
-    Order in a queue: priority (high first), the time limit where the queue has the shortest first,
+    Order in a queue: priority (high first), what the queue orders by besides age (`waiting.ranks`),
     `submitted_at`, `group_id`, `first_index`.
     `avoided_nodes` failed it before: a preference. Not eligible while held, backing off, before
     `not_before_at`, or while other groups have to end first (`open_dependencies` of them).

@@ -86,7 +86,7 @@ _QUOTA_HELP = "Nominal quota: H100-80GB=8, cpus=64, memory_gib=512."
 
 QUEUE: tuple[Setting, ...] = (
     _choice("order", Order, "strict stops at a blocked head."),
-    _choice("order-by", OrderBy, "Who is first of equal priority: by age, or the shortest time limit."),
+    _choice("order-by", OrderBy, "Who is first of equal priority: by age, time limit, or both."),
     _choice("stop", Stop, "Admit nothing; drain also evicts."),
     Setting("tenant", "tenant", _or_null, {"help": "Who may submit; empty for everybody."}),
     Setting("cohort", "cohort", _or_null, {"help": "With whom it shares; empty for nobody."}),

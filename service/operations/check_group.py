@@ -179,4 +179,4 @@ def _find_position(conn: Connection, row: PendingUnit, *, cluster: Cluster, now:
     queue = cluster.configuration.queues[row.queue_id]
     if not (is_open(queue) and is_eligible(row, now)):
         return None
-    return 1 + count_ahead(conn, row, now=now)
+    return 1 + count_ahead(conn, row, order_by=queue.policy.order_by, now=now)

@@ -7,7 +7,9 @@ from datetime import datetime
 
 from sqlalchemy import Connection, text
 
+from service.admission.waiting import ranks
 from service.admission.world import PendingUnit
+from service.domain.queue import OrderBy
 from service.store.arrays import number_array
 from service.store.ground import Entry
 from service.store.order import length_of
@@ -34,7 +36,7 @@ _AHEAD = text(f"""
 SELECT count(DISTINCT g.id) FROM units u
 JOIN groups g ON g.id = u.group_id JOIN queues q ON q.id = g.queue_id
 WHERE g.queue_id = :queue_id AND (g.priority > :priority OR (g.priority = :priority AND (
-  {length_of("g")} <= COALESCE(CAST(:time_limit_seconds AS float8), 'Infinity'::float8))))
+  {length_of("g")} <= :length)))
   AND u.status = 'Pending' AND u.ended_at IS NULL AND NOT u.is_held AND u.open_dependencies IS NULL
   AND (u.backoff_until IS NULL OR u.backoff_until <= :now)
   AND (g.not_before_at IS NULL OR g.not_before_at <= :now)
@@ -73,12 +75,12 @@ def read_contenders(conn: Connection, *, queue_id: int, priority: int) -> dict[i
     return pending_units(tuple(row) for row in rows)
 
 
-def count_ahead(conn: Connection, row: PendingUnit, *, now: datetime) -> int:
+def count_ahead(conn: Connection, row: PendingUnit, *, order_by: OrderBy, now: datetime) -> int:
     """Groups of its queue that would have a position before a group that is submitted now."""
     values = {
         "queue_id": row.queue_id,
         "priority": row.priority,
-        "time_limit_seconds": row.time_limit_seconds,
+        "length": ranks.length_of(row, order_by),
         "now": now,
     }
     return int(conn.execute(_AHEAD, values).scalar_one())

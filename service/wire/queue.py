@@ -25,8 +25,9 @@ Evictions: TypeAlias = Annotated[int, Meta(ge=1, le=1_000_000)]
 class QueueRequest(RequestStruct, frozen=True, kw_only=True):
     """A queue to make. `nominal_quota` null: no quota at all; `{}`: nothing of any flavor. A flavor
     that is not named has 0, CPUs and memory that are not named are unlimited. `limit`: the most that
-    the queue may ever hold. `order_by`: who is before whom of equal priority, the older, or with `shortest`
-    whoever has the shorter time limit.
+    the queue may ever hold. `order_by`: who is before whom of equal priority: the older, with `shortest`
+    whoever has the shorter time limit, with `balanced` the older once each is set back by a fifth of its
+    time limit.
 
     In a `cohort`, which needs a nominal quota, `borrowing_limit` says how much more than that it may take
     (not named: no bound) and `lending_limit` how much of it others may take (not named: all). `weight`: its

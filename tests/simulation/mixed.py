@@ -70,12 +70,12 @@ def strict(made: Site) -> Site:
 
 
 def by_length(made: Site, seed: int) -> Site:
-    """The same where queues have the shortest first, some of them or all."""
+    """The same where some queues, or all, go by more than age."""
     rng, config = random.Random(seed), made.configuration
     queues = {
-        queue_id: replace(each, policy=replace(each.policy, order_by=OrderBy.SHORTEST))
+        queue_id: replace(each, policy=replace(each.policy, order_by=rng.choice(list(OrderBy)[1:])))
         for queue_id, each in config.queues.items()
-        if rng.random() < 0.7
+        if rng.random() < 0.8
     }
     return replace(made, configuration=replace(config, queues={**config.queues, **queues}))
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
+from math import inf
 
 from service.admission.claims.held_for import told_to
 from service.admission.plan import Blocker, Plan
@@ -20,6 +21,7 @@ from service.domain.resources import Resources
 from service.domain.shape import RoleShape, Shape
 from service.domain.wording import message
 from simulation.replay.loop import Moment
+from tests.builders import NOW
 from tests.simulation.recount import Recount, idle, needs_of
 from tests.unit.admission import oracle
 
@@ -326,7 +328,12 @@ def _ends_at(row: PendingUnit, now: datetime) -> datetime | None:
 
 def _rank(row: PendingUnit, queue: Queue) -> tuple[object, ...]:
     limit = row.time_limit_seconds
-    length = (limit is None, limit) if queue.policy.order_by is OrderBy.SHORTEST else ()
+    length: float | timedelta = 0
+    if queue.policy.order_by is OrderBy.SHORTEST:
+        length = inf if limit is None else limit
+    elif queue.policy.order_by is OrderBy.BALANCED:
+        back = timedelta(days=30) if limit is None else min(timedelta(seconds=limit // 5), timedelta(days=30))
+        length = row.submitted_at.replace(microsecond=0) + back - NOW
     return -row.priority, length, row.submitted_at, row.group_id, row.first_index
 
 

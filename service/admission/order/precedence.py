@@ -12,7 +12,7 @@ from service.admission.resident import World
 from service.admission.waiting.ranks import rank_of
 from service.admission.world import PendingUnit, Queue, RunningUnit
 from service.domain.claim import Claim, ClaimCause
-from service.domain.queue import Order, OrderBy, PreemptWithin
+from service.domain.queue import Order, PreemptWithin
 
 
 class Precedence:
@@ -56,8 +56,7 @@ def overtakes(row: PendingUnit, claimant: PendingUnit, queue: Queue) -> bool:
 
 
 def _order(row: PendingUnit, queue: Queue) -> tuple[int, datetime, int]:
-    rank = rank_of(row, is_by_length=queue.policy.order_by is OrderBy.SHORTEST)
-    return rank, row.submitted_at, row.group_id
+    return rank_of(row, queue.policy.order_by), row.submitted_at, row.group_id
 
 
 def may_preempt(claimant: PendingUnit, other: PendingUnit | RunningUnit, queue: Queue) -> bool:

@@ -13,6 +13,7 @@ from service.admission.waiting.eligibility import is_eligible, is_plain, waits_u
 from service.admission.waiting.line import Key, Line
 from service.admission.waiting.ranks import rank_of
 from service.admission.world import PendingUnit
+from service.domain.queue import OrderBy
 
 ClassId = tuple[int, int]
 
@@ -47,7 +48,7 @@ def starts_of_ranks(keys: list[Key]) -> Iterator[int]:
         at = bisect_left(keys, (keys[at][0] + 1,), at)
 
 
-def first_submitted(keys: list[Key]) -> int:
+def _first_submitted(keys: list[Key]) -> int:
     """When the first was submitted of sorted keys, in microseconds."""
     if keys[0][0] == keys[-1][0]:
         return keys[0][1]
@@ -75,8 +76,10 @@ class Backlog:
         self.bound: dict[int, set[int]] = {}
         #: Classes in which rows came or went, until somebody takes note of it.
         self.touched: set[ClassId] = set()
-        #: Queues that have the shortest first.
-        self._by_length: frozenset[int] = frozenset()
+        #: Of queues that do not go by age alone: what they order by, and of each class when its rows were
+        #: submitted, sorted.
+        self._order_by: dict[int, OrderBy] = {}
+        self._submitted: dict[ClassId, list[int]] = {}
         self._keys: dict[int, Key] = {}
         self._waits: list[tuple[datetime, int]] = []
 
@@ -101,15 +104,25 @@ class Backlog:
         """Of a row that waits."""
         return self._keys[unit_id]
 
-    def order_by_length(self, queue_ids: frozenset[int]) -> None:
-        """These queues have the shortest first, all others the oldest."""
-        moved, self._by_length = queue_ids ^ self._by_length, queue_ids
-        if moved:
-            self.replace((), {row.id: row for row in self.rows.values() if row.queue_id in moved})
+    def order_queues(self, order_by: Mapping[int, OrderBy]) -> None:
+        """All others go by age alone."""
+        queue_ids = order_by.keys() | self._order_by.keys()
+        moved = {each for each in queue_ids if order_by.get(each) is not self._order_by.get(each)}
+        if not moved:
+            return
+        rows = {row.id: row for row in self.rows.values() if row.queue_id in moved}
+        self._remove(rows)
+        self._order_by = dict(order_by)
+        self.replace((), rows)
+
+    def first_submitted(self, class_id: ClassId) -> int:
+        """When the first of the class was submitted, in microseconds."""
+        submitted = self._submitted.get(class_id)
+        return submitted[0] if submitted else _first_submitted(self.classes[class_id])
 
     def _key_of(self, row: PendingUnit) -> Key:
         submitted = (row.submitted_at - _EPOCH) // _MICROSECOND
-        rank = rank_of(row, is_by_length=row.queue_id in self._by_length)
+        rank = rank_of(row, self._order_by.get(row.queue_id, OrderBy.AGE))
         return rank, submitted, row.group_id, row.first_index, row.id, row.shape_id, is_plain(row)
 
     def next_wait_end(self, now: datetime) -> datetime | None:
@@ -131,7 +144,8 @@ class Backlog:
 
     def oldest_in(self, queue_id: int) -> datetime:
         """When the first was submitted of those that wait in the queue."""
-        return _EPOCH + first_submitted(self.lines[queue_id].keys) * _MICROSECOND
+        first = min(self.first_submitted((queue_id, shape_id)) for shape_id in self.shapes_in[queue_id])
+        return _EPOCH + first * _MICROSECOND
 
     def _add(self, queue_id: int, keys: list[Key]) -> None:
         self.revisions[queue_id] = self.revisions.get(queue_id, 0) + 1
@@ -157,6 +171,10 @@ class Backlog:
         else:
             for key in keys:
                 insort(rows, key)
+        if queue_id in self._order_by:
+            submitted = self._submitted.setdefault((queue_id, shape_id), [])
+            submitted.extend(key[1] for key in keys)
+            submitted.sort()
         self._move_head(queue_id, before, rows[0])
 
     def _remove(self, unit_ids: Iterable[int]) -> None:
@@ -173,6 +191,9 @@ class Backlog:
             rows = self.classes[row.queue_id, row.shape_id]
             before = rows[0]
             del rows[bisect_left(rows, key)]
+            if row.queue_id in self._order_by:
+                submitted = self._submitted[row.queue_id, row.shape_id]
+                del submitted[bisect_left(submitted, key[1])]
             self._drop_kind(row)
             self._move_head(row.queue_id, before, rows[0] if rows else None)
             if not rows:
@@ -209,6 +230,7 @@ class Backlog:
 
     def _drop_class(self, queue_id: int, shape_id: int) -> None:
         del self.classes[queue_id, shape_id], self.kinds_in[queue_id, shape_id]
+        self._submitted.pop((queue_id, shape_id), None)
         shapes, queues = self.shapes_in[queue_id], self.queues_of[shape_id]
         del shapes[bisect_left(shapes, shape_id)]
         queues.discard(queue_id)

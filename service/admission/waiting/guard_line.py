@@ -10,7 +10,7 @@ from heapq import heapify, heappop, heappush
 from typing import NamedTuple
 
 from service.admission.pauses import Pauses, clock_of
-from service.admission.waiting.backlog import Backlog, ClassId, first_submitted, starts_of_ranks
+from service.admission.waiting.backlog import Backlog, ClassId, starts_of_ranks
 from service.admission.waiting.eligibility import is_eligible, waits_until
 from service.admission.waiting.line import Key
 from service.admission.waiting.terms import stored_shape_id
@@ -67,8 +67,8 @@ class Guards:
             backlog.touched.update((queue_id, shape_id) for shape_id in backlog.shapes_in[queue_id])
         self._forgotten.clear()
         for class_id in backlog.touched:
-            keys = backlog.classes.get(class_id)
-            due = None if keys is None else first_submitted(keys) + guard // _MICROSECOND
+            is_there = class_id in backlog.classes
+            due = backlog.first_submitted(class_id) + guard // _MICROSECOND if is_there else None
             if due is not None and self._due.get(class_id) == due and class_id not in self._run_out:
                 continue
             self._drop(class_id)

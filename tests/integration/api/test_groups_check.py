@@ -162,7 +162,7 @@ def test_a_strict_queue_has_its_turn(user: Client, admin: Client, cluster: Clust
     assert check(user, priority=1)["would"] == "admit"
 
 
-def test_a_queue_that_has_the_shortest_first_counts_those_that_are_no_longer(
+def test_a_queue_that_goes_by_length_counts_those_that_are_no_longer(
     user: Client, admin: Client, cluster: Cluster
 ) -> None:
     admin.patch("/v1/queues/default", json={"order_by": "shortest"}).raise_for_status()
@@ -177,6 +177,14 @@ def test_a_queue_that_has_the_shortest_first_counts_those_that_are_no_longer(
     assert places == {"1h": (1, 1), "2h": (2, 2), "3h": (3, 3), None: (4, 4)}
     # What is kept for the first is not taken from it by who came later and is shorter.
     assert check(user, gpus=4, time_limit="30m")["would"] == "wait"
+
+    # Submitted at about the same time, so that a fifth of the limit decides.
+    admin.patch("/v1/queues/default", json={"order_by": "balanced"}).raise_for_status()
+    cluster.settle()
+    for limit, position in (("30m", 1), ("90m", 2), ("4h", 4), (None, 5)):
+        assert check(user, gpus=4, time_limit=limit)["position"] == position, limit
+    found = {limit: user.get(f"/v1/groups/{group}/position").json() for limit, group in waiting.items()}
+    assert {limit: (each["position"], each["overall_position"]) for limit, each in found.items()} == places
 
     admin.patch("/v1/queues/default", json={"order_by": "age"}).raise_for_status()
     cluster.settle()
