@@ -12,7 +12,7 @@ from simulation.measures.giving_way import GivingWay, giving_way_of
 from simulation.measures.longest import LongWait, longest_of
 from simulation.measures.quantiles import quantiles_of
 from simulation.measures.shares import Jain, jain_of
-from simulation.measures.table import table_of
+from simulation.measures.table import Ints, table_of
 from simulation.measures.usage import Curve, Usage, curve_of, usage_of
 from simulation.measures.waiting import (
     Waiting,
@@ -27,12 +27,14 @@ from simulation.outcome.outcome import Outcome
 
 @dataclass(frozen=True, kw_only=True)
 class Measures:
-    """Of one policy. `fates`: how many groups ended how. `big`: gangs of more than 8 GPUs. `cycles`: how
+    """Of one policy. `fates`: how many groups ended how, and `never` those that did
+    not start. `big`: gangs of more than 8 GPUs. `cycles`: how
     often the planner ran. `wait_quantiles`, `rho_quantiles`: see `quantiles_of`."""
 
     policy: str
     groups: int
     fates: Mapping[str, int]
+    never: Mapping[str, int]
     capacity_gpus: float
     all: Waiting
     big: Waiting
@@ -56,11 +58,11 @@ def measure(
     """`shares`: see `table_of`. `name_of`: what the log calls a group of that number."""
     table = table_of(outcome, shares)
     groups, rho = table.groups, rho_of(table)
-    fates = Counter(groups.fate.tolist())
     return Measures(
         policy=outcome.policy,
         groups=len(groups),
-        fates={fate.name.lower(): fates[fate] for fate in Fate if fates[fate]},
+        fates=_counted(groups.fate),
+        never=_counted(groups.fate[~groups.has_started]),
         capacity_gpus=table.capacity,
         all=waiting_of_all(groups),
         big=waiting_of_big(groups),
@@ -77,3 +79,8 @@ def measure(
         wait_quantiles=quantiles_of(groups.wait, missing=int((~groups.has_started).sum())),
         rho_quantiles=quantiles_of(rho),
     )
+
+
+def _counted(fates: Ints) -> dict[str, int]:
+    counts = Counter(fates.tolist())
+    return {fate.name.lower(): counts[fate] for fate in Fate if counts[fate]}

@@ -124,5 +124,5 @@ def _is_overloaded(measures: Measures) -> bool:
 
 def _fates(measures: Measures) -> str:
     names = {"never_fits": "the site cannot hold them", "waiting": "still waiting", "cancelled": "withdrawn"}
-    told = [f"{count:,} {names[fate]}" for fate, count in measures.fates.items() if fate in names]
+    told = [f"{count:,} {names[fate]}" for fate, count in measures.never.items() if fate in names]
     return ", ".join(told) or "see the fates"
