@@ -46,9 +46,8 @@ class Trial:
 
 def presets() -> list[str]:
     """The policies that come along, by name."""
-    folder = files("simulation").joinpath("presets")
-    found = folder.iterdir() if folder.is_dir() else ()
-    return sorted(each.name.removesuffix(".yaml") for each in found if each.name.endswith(".yaml"))
+    found = files("simulation").joinpath("presets").iterdir()
+    return sorted(each.name.removesuffix(".yaml") for each in found)
 
 
 def policy_file(policy: str) -> Path:

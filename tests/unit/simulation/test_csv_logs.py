@@ -57,6 +57,10 @@ def test_rows_are_sorted_by_time_and_ties_keep_their_order(tmp_path: Path) -> No
     )
 
 
+#: Without the time at which it was compressed: it names the case.
+CUT_OFF = gzip.compress((HEADER + "a,0,1,1,,,\n" * 9).encode(), mtime=0)[:-9]
+
+
 @pytest.mark.parametrize(
     ("row", "said"),
     [
