@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Collection
 from importlib.metadata import Distribution, distribution, distributions
 from pathlib import Path
 
@@ -18,9 +19,9 @@ from packaging.utils import canonicalize_name
 
 
 class EmptyEnvironment:
-    """Made in `folder`, which lies outside of the tree. `bin` has its programs."""
+    """Made in `folder`, which lies outside of the tree. `bin` has its programs. `extras`: of the wheel."""
 
-    def __init__(self, folder: Path, wheel: Path) -> None:
+    def __init__(self, folder: Path, wheel: Path, *, extras: Collection[str] = ()) -> None:
         self.bin = folder / "venv" / "bin"
         self._home = folder / "home"
         self._home.mkdir()
@@ -29,7 +30,7 @@ class EmptyEnvironment:
         _run(self.bin / "python", "-m", "pip", *install, wheel)
         [self.packages] = (folder / "venv" / "lib").glob("python*/site-packages")
         [held] = [each for each in distributions(path=[str(self.packages)]) if each.name == "muster"]
-        for needed in _closure(held):
+        for needed in _closure(held, {"", *extras}):
             self._link(needed)
 
     def environ(self) -> dict[str, str]:
@@ -56,10 +57,10 @@ class EmptyEnvironment:
                 link.symlink_to(Path(str(needed.locate_file(name))).resolve())
 
 
-def _closure(root: Distribution) -> list[Distribution]:
-    """All that `root` needs without any extra of its own."""
+def _closure(root: Distribution, own_extras: set[str]) -> list[Distribution]:
+    """All that `root` needs with these extras of its own."""
     found: dict[str, Distribution] = {}
-    waiting = [requirement for text in root.requires or () for requirement in _wanted(text, {""})]
+    waiting = [requirement for text in root.requires or () for requirement in _wanted(text, own_extras)]
     seen: set[tuple[str, frozenset[str]]] = set()
     while waiting:
         requirement = waiting.pop()

@@ -80,7 +80,7 @@ def waiting_groups(conn: Connection) -> int:
     [
         (lambda conn: read_unended(conn).waits[0].groups, WAITING),
         (lambda conn: waiting_by_queue(conn)[1].groups, WAITING),
-        (lambda conn: count_waiting_before(conn, last_group(), now=NOW), WAITING),
+        (lambda conn: count_waiting_before(conn, last_group(), now=NOW), WAITING - 1),
         (lambda conn: len(read_all_units(conn)[0]), WAITING),
         (lambda conn: count_unended_groups(conn, 1), WAITING),
         (waiting_groups, WAITING),

@@ -77,20 +77,41 @@ def installed(wheel: Path) -> Iterator[EmptyEnvironment]:
         yield EmptyEnvironment(folder, wheel)
 
 
+#: What measures and draws replays, which only the extra `simulate` has the libraries for.
+DRAWING = ("simulation.measures", "simulation.report", "simulation.trial")
+
+
 def test_installed_alone_every_module_is_the_wheels_and_finds_what_it_needs(
     installed: EmptyEnvironment,
 ) -> None:
+    _assert_all_is_found(installed, besides=DRAWING)
+    examples = ROOT / "examples" / "simulation"
+    done = installed.run(
+        "muster", "simulate", examples / "sacct.txt", "-c", examples / "cluster.yaml", "-p", "fifo"
+    )
+    assert done.returncode != 0
+    assert "muster[simulate]" in done.stderr
+
+
+def test_with_its_extra_every_module_finds_what_it_needs(wheel: Path) -> None:
+    with servers.server_folder() as folder:
+        _assert_all_is_found(EmptyEnvironment(folder, wheel, extras={"simulate"}))
+
+
+def _assert_all_is_found(installed: EmptyEnvironment, *, besides: tuple[str, ...] = ()) -> None:
     code = """
-import importlib, pkgutil
+import importlib, pkgutil, sys
 for package in ("service", "workers", "simulation", "migrations"):
     module = importlib.import_module(package)
     print(*module.__path__)
     for found in pkgutil.walk_packages(module.__path__, f"{package}."):
         # What Alembic runs by itself, and what starts when it is imported, is run below.
-        if package != "migrations" and not found.name.endswith("__main__"):
+        if package == "migrations" or found.name.endswith("__main__"):
+            continue
+        if not found.name.startswith(tuple(sys.argv[1:])):
             importlib.import_module(found.name)
 """
-    done = installed.run("python", "-c", code)
+    done = installed.run("python", "-c", code, *besides)
     assert done.returncode == 0, done.stderr
     packages = [
         str(installed.packages / package) for package in ("service", "workers", "simulation", "migrations")

@@ -53,9 +53,14 @@ class Crashing:
 
     def kill_a_backend(self) -> None:
         """SIGKILL one that does nothing: PostgreSQL ends all others and recovers."""
-        with psycopg.connect(self._conninfo, autocommit=True) as conn:
+        with (
+            psycopg.connect(self._conninfo, autocommit=True) as conn,
+            psycopg.connect(self._conninfo) as other,
+        ):
             victim = conn.info.backend_pid
             os.kill(victim, signal.SIGKILL)
+            # Until it has seen that, it still answers.
+            wait_until(lambda: not _answers(other))
         self._wait_until_it_answers()
 
     def kill_the_postmaster(self) -> None:
@@ -80,15 +85,22 @@ class Crashing:
         def answers() -> bool:
             try:
                 with psycopg.connect(self._conninfo) as conn:
-                    conn.execute("SELECT 1")
+                    return _answers(conn)
             except psycopg.OperationalError:
                 return False
-            return True
 
         wait_until(answers)
 
     def _start(self) -> PostgresServer:
         return PostgresServer.start(self._folder / "p", socket_dir=self._folder / "s", options=_OPTIONS)
+
+
+def _answers(conn: psycopg.Connection) -> bool:
+    try:
+        conn.execute("SELECT 1")
+    except psycopg.OperationalError:
+        return False
+    return True
 
 
 @pytest.fixture
