@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from types import FrameType
 from typing import NoReturn
 
@@ -36,30 +37,39 @@ def main(arguments: Sequence[str]) -> int:
     before, began_at = load_average(), time.monotonic()
     with short_folder() as folder:
         machine = describe_machine(folder)
-    result, told = (_decide if options.virtual else _measure)(workload, machine, options)
+    measured = (_decide if options.virtual else _measure)(workload, machine, options)
     took = round(time.monotonic() - began_at, 1)
-    stored = Stored(result=result, machine=machine, load_average=before, took_seconds=took)
-    if not options.dry:
+    stored = Stored(result=measured.result, machine=machine, load_average=before, took_seconds=took)
+    if not (options.dry or measured.broken):
         write_stored(stored)
         write_readme()
     is_kept = show(stored)
-    print(told, flush=True)
-    return 0 if is_kept or options.no_limits else 1
+    print(measured.told, flush=True)
+    for each in measured.broken:
+        print(f"NOT KEPT: {each}", file=sys.stderr)
+    return 0 if (is_kept or options.no_limits) and not measured.broken else 1
 
 
-def _measure(workload: Workload, machine: Machine, options: argparse.Namespace) -> tuple[Result, str]:
+@dataclass(frozen=True, slots=True)
+class _Measured:
+    result: Result
+    told: str
+    broken: tuple[str, ...] = ()
+
+
+def _measure(workload: Workload, machine: Machine, options: argparse.Namespace) -> _Measured:
     profile = Profile(loops={**WORK, **SERVING}) if options.profile else None
     ran = run_suite(workload, has_preemption=options.preemption == "on", profile=profile)
     table = beside_peer(workload.name, told_of(ran.measures))
-    return result_of(ran, profile), f"{table}\n{json_line(ran, machine)}"
+    return _Measured(result_of(ran, profile), f"{table}\n{json_line(ran, machine)}", ran.broken)
 
 
-def _decide(workload: Workload, machine: Machine, options: argparse.Namespace) -> tuple[Result, str]:
+def _decide(workload: Workload, machine: Machine, options: argparse.Namespace) -> _Measured:
     has_preemption, is_whole = options.preemption == "on", options.scale == 1.0
     decided = replay(workload, has_preemption=has_preemption)
     result = virtual_result(workload, decided, has_preemption=has_preemption, is_whole=is_whole)
     line = {"suite": f"{workload.name} --virtual", "decided": decided, "machine": machine}
-    return result, msgspec.json.encode(line).decode()
+    return _Measured(result, msgspec.json.encode(line).decode())
 
 
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:

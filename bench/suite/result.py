@@ -38,12 +38,13 @@ _LEFT_OF_WAVES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """`cpu`: seconds by process of the stack."""
+    """`cpu`: seconds by process of the stack. `broken`: rules that it did not keep."""
 
     workload: Workload
     has_preemption: bool
     is_whole: bool
     measures: Measures
+    broken: tuple[str, ...]
     driven: Driven
     cpu: Mapping[str, float]
 

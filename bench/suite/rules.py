@@ -147,17 +147,20 @@ WHERE r.ended_well <> o.member_count OR COALESCE(r.seconds, 0) < o.runtime
 
 #: Who was stopped gave way to a group that waited for its places (a receipt is written with the claim, in
 #: one transaction), by a right: a higher priority in its own queue, or a queue of the cohort that held more
-#: than its own with what the same cycle admitted.
+#: than its own with what the same cycle admitted. A cycle decides by what it has read: what ends while it
+#: decides, two seconds at most, still counts as held.
 _EVICTIONS = """
 , steps AS (
   SELECT queue_id, admitted_at AS at, 1 AS turn, (usage ->> 'cpus')::bigint AS cpus, NULL::bigint AS unit_id
   FROM held
-  UNION ALL SELECT queue_id, closed_at, 0, -(usage ->> 'cpus')::bigint, NULL FROM held
+  UNION ALL SELECT queue_id, closed_at + interval '2 s', 0, -(usage ->> 'cpus')::bigint, NULL FROM held
   UNION ALL SELECT queue_id, decided_at, 2, 0, unit_id FROM preemptions
 ), sums AS (
   SELECT unit_id, queue_id, at, sum(cpus) OVER (PARTITION BY queue_id ORDER BY at, turn) AS cpus FROM steps
 ), used AS (SELECT * FROM sums WHERE unit_id IS NOT NULL)
-SELECT 'attempt ' || h.attempt || ' of group ' || h.group_id || ' was stopped without a right'
+SELECT 'attempt ' || h.attempt || ' of group ' || h.group_id || ' was stopped: '
+  || COALESCE(p.entitlement || ' of ' || c.name || ' over ' || v.name || ' at ' || p.decided_at || ', held '
+              || used.cpus || ', claimant ' || COALESCE(p.outcome, 'waits'), 'without a receipt')
 FROM held h LEFT JOIN preemptions p ON p.unit_id = h.unit_id AND p.attempt = h.attempt AND p.revision = 0
 LEFT JOIN groups v ON v.id = p.group_id LEFT JOIN groups c ON c.id = p.claimant_group_id
 LEFT JOIN queues vq ON vq.id = p.queue_id LEFT JOIN queues cq ON cq.id = p.claimant_queue_id

@@ -21,7 +21,7 @@ _LONGEST_SECONDS = 600.0
 
 
 def run_suite(workload: Workload, *, has_preemption: bool, profile: Profile | None = None) -> Ran:
-    """On a stack of its own; `profile` is filled if it is given. Raises RulesBroken."""
+    """On a stack of its own; `profile` is filled if it is given."""
     nodes, levels = declared_nodes(workload), LEVELS if workload.racks else "host"
     with short_folder() as folder:
         made = (
@@ -34,7 +34,7 @@ def run_suite(workload: Workload, *, has_preemption: bool, profile: Profile | No
 
 
 def run_on(stack: Stack, workload: Workload, *, has_preemption: bool) -> Ran:
-    """On a stack with the workload's nodes and nothing else. Raises RulesBroken."""
+    """On a stack with the workload's nodes and nothing else."""
     engine = create_engine(stack.parts.postgres.url)
     try:
         # 1. The site, and all that will be sent.
@@ -50,12 +50,13 @@ def run_on(stack: Stack, workload: Workload, *, has_preemption: bool) -> Ran:
         wait_for(lambda: _is_over(engine), "every group has ended", seconds=_LONGEST_SECONDS, pause=0.5)
         cpu = meter.seconds()
         # 3. What it came to.
-        measures = check_run(engine, workload, has_preemption=has_preemption)
+        checked = check_run(engine, workload, has_preemption=has_preemption)
         return Ran(
             workload=workload,
             has_preemption=has_preemption,
             is_whole=workload == WORKLOADS[workload.name],
-            measures=measures,
+            measures=checked.measures,
+            broken=checked.broken,
             driven=driven,
             cpu=cpu,
         )
