@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from service.admission.policy import Policy
-from service.domain.queue import Order
+from service.domain.queue import Order, OrderBy
 from simulation.groups import Spread, jobs_of, layout_of
 from simulation.logs.csv import read_csv
 from simulation.logs.log import Log
@@ -28,6 +28,7 @@ class Rule:
     """`knows_times`: the planner is told how long each job runs, as its time limit."""
 
     order: Order
+    order_by: OrderBy = OrderBy.AGE
     reserve_depth: int = 0
     knows_times: bool = False
 
@@ -36,6 +37,7 @@ RULES = {
     "FIFO": Rule(order=Order.STRICT),
     "first-fit": Rule(order=Order.BEST_EFFORT),
     "EASY": Rule(order=Order.BEST_EFFORT, reserve_depth=1, knows_times=True),
+    "SJF": Rule(order=Order.STRICT, order_by=OrderBy.SHORTEST, knows_times=True),
 }
 
 
@@ -64,7 +66,8 @@ def pool_site(nodes: int, rule: Rule, spread: Spread) -> Site:
     """One pool and one queue. Spread over single GPUs, all of them are on one node."""
     sizes = [8] * nodes if spread is Spread.NODES else [8 * nodes]
     config = configuration(
-        [node(number, gpus=gpus) for number, gpus in enumerate(sizes, 1)], [queue(1, order=rule.order)]
+        [node(number, gpus=gpus) for number, gpus in enumerate(sizes, 1)],
+        [queue(1, order=rule.order, order_by=rule.order_by)],
     )
     return Site(name=f"{nodes} x 8", configuration=config, policy=policy_of(rule), open_queue=1)
 
@@ -75,7 +78,7 @@ def vc_site(pools: Mapping[str, int], rule: Rule, spread: Spread) -> Site:
     for number, (_, count) in enumerate(pools.items(), 1):
         sizes = [8] * count if spread is Spread.NODES else [8 * count]
         nodes += [node(1000 * number + each, gpus=gpus, pool=number) for each, gpus in enumerate(sizes)]
-        queues.append(queue(number, order=rule.order, pools=(f"p{number}",)))
+        queues.append(queue(number, order=rule.order, order_by=rule.order_by, pools=(f"p{number}",)))
     return Site(
         name=f"{len(pools)} pools",
         configuration=configuration(nodes, queues),
