@@ -55,6 +55,10 @@ test: $(STAMP) ## Run the tests (PYTEST_ARGS='-k word' to choose)
 faults: $(STAMP) ## Kill, freeze and starve a stack under load (PYTEST_ARGS to choose)
 	$(PY) -m pytest tests/faults -n 2 --dist loadgroup $(PYTEST_ARGS)
 
+.PHONY: test-streams
+test-streams: $(STAMP) ## Play days of random streams and replays on a virtual clock, and check each cycle
+	$(PY) -m pytest tests/simulation -n 2 --dist loadgroup $(PYTEST_ARGS)
+
 .PHONY: suite-check
 suite-check: $(STAMP) ## Run a small scale of a peer's performance suite, with its checker
 	$(PY) -m pytest tests/suite -n 2 --dist loadgroup $(PYTEST_ARGS)
