@@ -18,6 +18,7 @@ from bench.machine import describe_machine, load_average
 from bench.page.markdown import write_readme
 from bench.page.shown import show
 from bench.results import Result, Stored, write_stored
+from bench.scale import run as scale
 from bench.servers import short_folder
 from bench.streams import run as streams
 from bench.submit import run as submit
@@ -33,6 +34,7 @@ BENCHMARKS: Mapping[str, Callable[[float], Result]] = {
     "turnover": turnover.run,
     "local": local.run,
     "history": history.run,
+    "scale": scale.run,
 }
 
 

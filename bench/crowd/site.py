@@ -113,6 +113,10 @@ class Crowd:
         """Submit groups that find no place while nothing ends."""
         self._submit([self._waiting_spec(self._submitted + number) for number in range(count)])
 
+    def submit_one_that_fits(self) -> None:
+        """It goes first, to where a group that left a node to others was."""
+        self._submit([self._spec(self._submitted, 1, _LARGE, priority=50)])
+
     def change(self, count: int) -> int:
         """Change so many things, spread over queues and shapes: half of them submissions, a quarter
         cancellations, and a quarter ends of groups that leave a node to others. Returns how many ended. What

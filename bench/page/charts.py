@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,9 +13,13 @@ if TYPE_CHECKING:
 
 #: Of the text that the picture stands in; legible on a light and on a dark page.
 _INK, _FAINT = "#333333", "#d8d8d8"
-_COLOURS = ("#1b6ca8", "#d1660f", "#2c8a4b", "#8a3fa0", "#b3272d")
+#: Lines differ in mark, dash and brightness as well, so that they can be told apart without colour.
+_COLOURS = ("#0b3c5d", "#c4570a", "#4f9d69", "#8a3fa0", "#b3272d")
 _MARKS = ("o", "s", "^", "D", "v")
+_DASHES = ("-", (0, (5, 1.5)), (0, (1.5, 1.2)), (0, (6, 1.5, 1.5, 1.5)), (0, (8, 2)))
+_FACES = (None, "white", None, "white", None)
 _PANEL_INCHES = (4.9, 3.9)
+_PANELS_OF_ROW = 2
 
 
 def draw_all(folder: Path = FOLDER) -> list[Path]:
@@ -27,7 +32,8 @@ def draw_all(folder: Path = FOLDER) -> list[Path]:
 
 
 def draw(charts: list[Chart], path: Path) -> Path:
-    """Side by side, in the format of the path's ending. The same charts give the same bytes."""
+    """Two in a row, in the format of the path's ending; charts of one measure share their scale. The same
+    charts give the same bytes."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -35,15 +41,19 @@ def draw(charts: list[Chart], path: Path) -> Path:
     from matplotlib import pyplot as plt
 
     width, height = _PANEL_INCHES
+    rows = math.ceil(len(charts) / _PANELS_OF_ROW)
+    columns = min(len(charts), _PANELS_OF_ROW)
     figure, panels = plt.subplots(
-        1,
-        len(charts),
-        figsize=(width * len(charts), height),
+        rows,
+        columns,
+        figsize=(width * columns, height * rows),
         squeeze=False,
-        sharey=True,
+        sharey=len({(chart.y_label, chart.unit) for chart in charts}) == 1,
         layout="constrained",
     )
-    for axes, chart in zip(panels[0], charts, strict=True):
+    for axes in panels.flat[len(charts) :]:
+        axes.set_axis_off()
+    for axes, chart in zip(panels.flat, charts, strict=False):
         _draw_chart(axes, chart)
     metadata = {"Date": None, "Creator": None} if path.suffix == ".svg" else {}
     figure.savefig(path, facecolor="white", dpi=110, metadata=metadata)
@@ -60,7 +70,9 @@ def _draw_chart(axes: Axes, chart: Chart) -> None:
             ys,
             color=_COLOURS[index % len(_COLOURS)],
             marker=_MARKS[index % len(_MARKS)],
-            markersize=5,
+            markerfacecolor=_FACES[index % len(_FACES)] or _COLOURS[index % len(_COLOURS)],
+            linestyle=_DASHES[index % len(_DASHES)],
+            markersize=5.5,
             linewidth=1.6,
             label=line.name,
         )
@@ -92,7 +104,7 @@ def _label(axes: Axes, chart: Chart) -> None:
     axes.yaxis.set_minor_locator(NullLocator())
     axes.set_title(chart.title, fontsize=11, color=_INK, loc="left", pad=24)
     axes.set_xlabel(chart.x_label, color=_INK)
-    axes.set_ylabel(f"{chart.y_label}, {chart.unit}", color=_INK)
+    axes.set_ylabel(", ".join(filter(None, (chart.y_label, chart.unit))), color=_INK)
     axes.tick_params(labelleft=True)
     axes.grid(visible=True, color=_FAINT, linewidth=0.6)
     axes.set_axisbelow(True)
@@ -101,11 +113,12 @@ def _label(axes: Axes, chart: Chart) -> None:
     axes.legend(
         frameon=False,
         fontsize=9,
+        handletextpad=0.5,
         loc="lower left",
         bbox_to_anchor=(-0.02, 0.99),
         ncols=len(chart.lines),
         columnspacing=1.2,
-        handlelength=1.6,
+        handlelength=2.4,
     )
 
 

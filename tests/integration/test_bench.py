@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from bench import cycle, decision
-from bench.crowd import run as crowd
+from bench.crowd import measure as crowd
 from bench.crowd.site import Size
 from bench.history import run as history
 from bench.history import side

@@ -1,0 +1,1 @@
+"""What cycles, the worker and submits cost, over the size of the cluster, the backlog and the clients."""
