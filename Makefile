@@ -105,6 +105,10 @@ migrate: $(STAMP) ## Bring the database of MUSTER_DATABASE_URL to the newest sch
 bench: $(STAMP) ## Measure, store and compare with the limits (BENCH_ARGS='cycle --scale 0.2' to choose)
 	@$(PY) -m bench $(BENCH_ARGS)
 
+.PHONY: bench-check
+bench-check: $(STAMP) ## Compare with the stored ratios: has anything got slower? (BENCH_ARGS='--plant 30' to see that it tells)
+	@$(PY) -m bench check $(BENCH_ARGS)
+
 .PHONY: plots
 plots: $(STAMP) ## Draw the pictures of the stored benchmarks
 	@$(PY) -m bench.page.charts

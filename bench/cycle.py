@@ -91,7 +91,7 @@ def _measure(books: Books, leader: Leader, client: redis.Redis, size: Size) -> R
 
     def submit(count: int) -> None:
         nonlocal made
-        books.submit([_spec(made + index, books.queues, size.shapes) for index in range(count)])
+        books.submit([group_spec(made + index, books.queues, size.shapes) for index in range(count)])
         made += count
 
     # 1. A full cluster, and `pending` groups behind it.
@@ -160,7 +160,7 @@ def _step_by_step(term: Term, times: _Times) -> int:
     return len(plan.admissions)
 
 
-def _spec(number: int, queues: list[str], shapes: int) -> GroupSpec:
+def group_spec(number: int, queues: list[str], shapes: int) -> GroupSpec:
     """Every shape in every queue."""
     shape = number % shapes
     members, gpus = _SPLITS[shape % len(_SPLITS)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import random
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
@@ -49,7 +50,7 @@ class Size:
 
 
 @dataclass(slots=True)
-class _Site:
+class Site:
     """A World, and what to change in it."""
 
     world: World
@@ -57,6 +58,7 @@ class _Site:
     chosen: random.Random = field(default_factory=lambda: random.Random(1))
     now: datetime = _START
     submitted: int = 0
+    timer: Callable[[], float] = time.perf_counter
 
     def submit(self, count: int) -> Changes:
         shapes = {index + 1: _shape(cpus) for index, (cpus, _, _) in enumerate(_CLASSES)}
@@ -70,9 +72,9 @@ class _Site:
 
     def plan(self) -> tuple[Plan, float]:
         """As the leader does: what the plan says comes to be. Only the decision is timed."""
-        began_at = time.perf_counter()
+        began_at = self.timer()
         plan = plan_cycle(self.world, self.now)
-        seconds = time.perf_counter() - began_at
+        seconds = self.timer() - began_at
         self.world.admit(plan.admissions, self.now)
         self.world.keep_claims(plan.claims_made, ended=plan.claims_ended)
         self.world.keep_pauses(plan.pauses_made, dropped=plan.pauses_dropped)
@@ -86,24 +88,30 @@ def run(scale: float) -> Result:
 
 def measure(size: Size) -> Result:
     """Fill the cluster, let `pending` rows wait, then change some rows before each cycle."""
-    site = _Site(World.empty(), size)
-    site.world.apply(Changes(configuration=_configuration(size)))
-    site.world.apply(site.submit(size.pending + size.nodes * _NODE_CPUS // 3))
-    for _ in range(3):
-        site.plan()
+    site = full_site(size)
     # As the leader does when it has loaded its World.
     spare_collector()
     times: dict[int, list[tuple[int, float]]] = {}
     functions = Functions()
     for changed in size.steps:
         for _ in range(size.cycles):
-            times.setdefault(changed, []).append(_cycle(site, changed))
+            times.setdefault(changed, []).append(timed_cycle(site, changed))
     with functions.watched():
-        _cycle(site, size.steps[-1])
+        timed_cycle(site, size.steps[-1])
     return _result(size, times, functions)
 
 
-def _cycle(site: _Site, changed: int) -> tuple[int, float]:
+def full_site(size: Size) -> Site:
+    """A cluster that is full, with about `pending` rows behind it."""
+    site = Site(World.empty(), size)
+    site.world.apply(Changes(configuration=_configuration(size)))
+    site.world.apply(site.submit(size.pending + size.nodes * _NODE_CPUS // 3))
+    for _ in range(3):
+        site.plan()
+    return site
+
+
+def timed_cycle(site: Site, changed: int) -> tuple[int, float]:
     """Half of the changes are ends, half submissions. Returns how many rows have changed then, with those
     that were admitted, and the seconds of the decision."""
     site.now += timedelta(milliseconds=20)

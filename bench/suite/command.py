@@ -14,7 +14,7 @@ from typing import NoReturn
 import msgspec
 
 from bench.machine import Machine, describe_machine, load_average
-from bench.page.markdown import write_readme
+from bench.page.markdown import write_page
 from bench.page.shown import show
 from bench.profiling import SERVING, WORK, Profile
 from bench.results import Result, Stored, write_stored
@@ -42,7 +42,7 @@ def main(arguments: Sequence[str]) -> int:
     stored = Stored(result=measured.result, machine=machine, load_average=before, took_seconds=took)
     if not (options.dry or measured.broken):
         write_stored(stored)
-        write_readme()
+        write_page()
     is_kept = show(stored)
     print(measured.told, flush=True)
     for each in measured.broken:

@@ -13,7 +13,7 @@ from bench.crowd.site import Size
 from bench.history import run as history
 from bench.history import side
 from bench.machine import describe_machine
-from bench.page.markdown import write_readme
+from bench.page.markdown import write_page
 from bench.results import Stored, read_stored, write_stored
 
 SMALL = cycle.Size(nodes=4, queues=2, shapes=4, pending=16, changes=4, quiet_cycles=2, full_cycles=2)
@@ -48,8 +48,8 @@ def test_the_cycle_is_measured_whole_and_in_its_parts(stored: Stored, tmp_path: 
 def test_what_is_stored_is_read_again_and_shown(stored: Stored, tmp_path: Path) -> None:
     write_stored(stored, tmp_path)
     assert read_stored(tmp_path) == [stored]
-    write_readme(tmp_path, tmp_path / "README.md")
-    page = (tmp_path / "README.md").read_text()
+    write_page(tmp_path, tmp_path / "performance.md")
+    page = (tmp_path / "performance.md").read_text()
     for figure in (*stored.result.figures, *stored.result.parts):
         assert figure.name in page
     assert stored.machine.processor in page

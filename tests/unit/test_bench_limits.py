@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.check.stored import Ratios
 from bench.crowd.result import Found, result_of
 from bench.crowd.site import Size
 from bench.machine import Machine
@@ -70,4 +71,6 @@ def test_charts_are_stored_and_shown(tmp_path: Path) -> None:
     stored = Stored(result=crowd(), machine=machine, load_average=0.1, took_seconds=1.0)
     write_stored(stored, tmp_path)
     assert read_stored(tmp_path) == [stored]
-    assert "(results/crowd.svg)" in render([stored])
+    page = render([stored], Ratios(machine=machine, ratios={"a gauge": 1.5}), images=Path("results"))
+    assert "(results/crowd.svg)" in page
+    assert "| a gauge | 1.5 |" in page

@@ -1,0 +1,1 @@
+"""Whether anything got slower: ratios that hold across machines, against those that are stored."""
