@@ -20,7 +20,7 @@ from workers.admission import CycleResult, Leader
 
 _NODES, _QUEUES, _SHAPES, _PENDING = 200, 20, 100, 2_000
 _BATCH, _CHANGED = 500, 30
-_ROUNDS = 9
+_ROUNDS = 11
 
 
 class _Site:

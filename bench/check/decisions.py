@@ -12,7 +12,7 @@ from bench.decision import Size, full_site, timed_cycle
 
 #: Rows that change before a plan, and plans that are timed together.
 _CHANGES, _PLANS = 100, 5
-_ROUNDS = 16
+_ROUNDS = 15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,13 +1,15 @@
 """A gauge: work of the product beside a yardstick, and how both are measured.
 
-A machine that is slow, or busy, is so for both: they take turns, so that their ratio says how much the
-product costs in units of the yardstick. What disturbs makes times longer and never shorter, so the fastest
-of several rounds counts on both sides.
+A machine that is slow, or busy, is so for both: they take turns, each going first in every other round, so
+that their ratio says how much the product costs in units of the yardstick. What disturbs comes and goes, also
+in CPU time where cores share what they are made of, so two times count only beside each other: the ratio of
+each round is taken, and the median of these.
 """
 
 from __future__ import annotations
 
 import gc
+import statistics
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
@@ -34,7 +36,7 @@ class _Turns:
 
     @property
     def ratio(self) -> float:
-        return min(self.product) / min(self.yardstick)
+        return statistics.median(a / b for a, b in zip(self.product, self.yardstick, strict=True))
 
 
 def measure(gauges: Sequence[Gauge]) -> dict[str, float]:
@@ -47,9 +49,16 @@ def measure(gauges: Sequence[Gauge]) -> dict[str, float]:
     for number in range(max(gauge.rounds for gauge in gauges)):
         for gauge in gauges:
             if number < gauge.rounds:
-                turns[gauge.name].yardstick.append(gauge.yardstick())
-                turns[gauge.name].product.append(gauge.product())
+                _take_turns(gauge, turns[gauge.name], is_product_first=number % 2 == 0)
     return {name: each.ratio for name, each in turns.items()}
+
+
+def _take_turns(gauge: Gauge, turns: _Turns, *, is_product_first: bool) -> None:
+    if is_product_first:
+        turns.product.append(gauge.product())
+    turns.yardstick.append(gauge.yardstick())
+    if not is_product_first:
+        turns.product.append(gauge.product())
 
 
 def slowed(gauge: Gauge, *, percent: float) -> Gauge:

@@ -22,8 +22,8 @@ _NODES, _GPUS = 25, 8
 #: More than the cluster can hold: it waits for ever, and keeps nobody from starting.
 _WAITS = {"name": "bench", "members": 2 * _NODES * _GPUS, "gpus": 1, "command": ["simulate"]}
 _LIVES = {"name": "bench", "members": 1, "gpus": 1, "command": ["simulate", "--seconds", "0.05"]}
-_CONNECTIONS, _REQUESTS, _ALONE, _GROUPS = 8, 100, 100, 800
-_ROUNDS = 7
+_CONNECTIONS, _REQUESTS, _GROUPS = 8, 50, 500
+_ROUNDS = 11
 
 _ENDED = "SELECT /* bench */ count(*) FROM units WHERE status = 'Succeeded'"
 
@@ -47,30 +47,18 @@ def stack_gauges(close: ExitStack) -> list[Gauge]:
     assert api is not None
     return [
         Gauge(
-            name="submit over HTTP",
-            product=lambda: _alone(submits),
-            yardstick=lambda: _alone(calls),
-            rounds=_ROUNDS,
-        ),
-        Gauge(
-            name="CPU of the API for a submit",
+            name="submit over HTTP, the API",
             product=lambda: _cpu_of(api, submits),
             yardstick=lambda: _cpu_of(beside.pid, calls),
             rounds=_ROUNDS,
         ),
         Gauge(
-            name="CPU of a group's whole life",
+            name="whole life of a group, all processes",
             product=_Lives(stack, client, engine).cpu_seconds,
-            yardstick=python_seconds,
+            yardstick=lambda: python_seconds(4),
             rounds=_ROUNDS,
         ),
     ]
-
-
-def _alone(target: Target) -> float:
-    """Seconds of the fastest request when nobody else asks: cycles and others have the cores too."""
-    body = msgspec.json.encode(_WAITS)
-    return min(drive(target, lambda: iter([body] * _ALONE), connections=1).seconds)
 
 
 def _cpu_of(pid: int, target: Target) -> float:

@@ -48,12 +48,11 @@ _CHECK = """\
 
 Each gauge is work of the product beside a yardstick: Python's work of the kind that planning does, commits
 and reads of PostgreSQL, round trips of Valkey, a bare HTTP handler, or the same work at a tenth of the size.
-They take turns, so a machine that is slow or busy is so for both. CPU time is compared, of all processes that
-take part; only a request over HTTP is timed by the clock. What disturbs makes times longer and never shorter,
-so the fastest of the rounds counts on both sides, and their ratio is compared with the one that is stored. A
-gauge that is more than × {most:g} above is measured {times} times in all, and the median counts: that is part
-of the method, and there is no other retry. `python -m bench check --plant 30` has every gauge work 30 %
-longer, to see that it is noticed; `--store` stores new ratios, when a change is meant.
+They take turns, so a machine that is slow or busy is so for both. CPU time is compared, of all processes
+that take part; what only waits is not seen by it. The median of the rounds' ratios is compared with the one
+that is stored. A gauge that is more than × {most:g} above is measured {times} times in all, and the median
+counts: that is part of the method, and there is no other retry. `python -m bench check --plant 30` has every
+gauge work 30 % longer, to see that it is noticed; `--store` stores new ratios, when a change is meant.
 
 Stored ratios, of {machine}:
 
