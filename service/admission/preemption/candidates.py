@@ -22,6 +22,7 @@ from service.admission.preemption.trial import Candidate
 from service.admission.quota.entitlement import Claimant
 from service.admission.resident import World
 from service.admission.waiting.guard_line import waits_since
+from service.admission.waiting.ranks import priority_of
 from service.admission.world import PendingUnit, Queue, RunningUnit
 from service.domain.node import Place
 from service.domain.preemption import Entitlement, Protection
@@ -162,7 +163,7 @@ class Candidates:
         queue, heads = self._world.configuration.queues.get(queue_id), self._world.backlog.heads_in[queue_id]
         if queue is None:
             return False
-        policy, best = queue.policy, -heads[0][0]
+        policy, best = queue.policy, priority_of(heads[0][0])
         if (
             policy.preempt_within is PreemptWithin.LOWER_PRIORITY
             and self._world.priorities.lowest_in(queue_id) < best

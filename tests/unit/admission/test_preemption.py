@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from service.admission.policy import Policy
+from service.admission.policy import DEFAULT, Policy
+from service.admission.preemption.candidates import Candidates
 from service.domain.preemption import Entitlement
 from service.domain.queue import PreemptWithin, Reclaim
 from tests.builders import Group, Site, after, gang, node, queue, role, site
@@ -37,6 +38,13 @@ def test_only_lower_priorities_of_the_own_queue_give_way() -> None:
     assert victims(ask(_full(), _one(9, 2, priority=3))) == [1, 2]
     assert victims(ask(_full(), _one(9, 3, priority=3))) == []
     assert victims(ask(_full(within=PreemptWithin.NEVER), _one(9, priority=5))) == []
+
+
+@pytest.mark.parametrize(("priority", "may_be"), [(1, False), (2, True)])
+def test_a_queue_whose_best_row_is_above_nobody_is_not_looked_into(priority: int, may_be: bool) -> None:
+    made = _full()
+    made.submit(_one(9, priority=priority))
+    assert Candidates(made.world, DEFAULT, after(100)).may_be_for(1) is may_be
 
 
 def test_who_may_not_be_preempted_is_no_victim() -> None:
